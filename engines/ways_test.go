@@ -1,6 +1,9 @@
 package engines_test
 
 import (
+	"bytes"
+	"encoding/csv"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -92,6 +95,34 @@ func TestWays(t *testing.T) {
 	}
 	if n < 10_000 {
 		t.Errorf("%d cases", n)
+	}
+}
+
+// Every row of the table is of a strategy or a parameter that there is.
+func TestTableOfWays(t *testing.T) {
+	table, err := os.ReadFile("plan/ways.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{"settings": true, "graph=off": true}
+	for _, e := range engines.All() {
+		known[e.Name] = true
+		for _, p := range e.Params {
+			known[p.Name] = true
+		}
+	}
+	rows := csv.NewReader(bytes.NewReader(table))
+	rows.Comment = '#'
+	all, err := rows.ReadAll()
+	if err != nil || len(all) < 100 {
+		t.Fatalf("%d rows, %v", len(all), err)
+	}
+	for _, row := range all {
+		for setting := range strings.FieldsSeq(row[0]) {
+			if !known[setting] {
+				t.Errorf("a way to get %s, which is no strategy and no parameter", setting)
+			}
+		}
 	}
 }
 

@@ -28,29 +28,20 @@ var Strategy = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies",
-			Ways: ringWays, Work: wavesWork,
+			Ways: plan.WaysOf("variant"), Work: wavesWork,
 		},
 		{
 			Name: "chunks", Default: "4", Least: 1, Most: 1024, For: "variant=chunks|waves", Doc: "parts of each pair; waves: groups of whole waves",
 			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber}, Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each", Work: wavesWork,
-			Ways: []plan.Way{{With: "variant=chunks", Effort: plan.ByCode, Library: "PyTorch", Note: "split the rows in %chunks parts"}},
+			Ways: plan.WaysOf("chunks"),
 		},
 		plan.ChannelsParam.Only("variant=chunks|waves"),
 		plan.PriorityParam.Only("variant=chunks"),
 	},
 	DependsOn: []string{"launch.event"},
-	Ways: append(ringWays,
-		plan.Way{
-			With: "variant=chunks", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Version: "1.8",
-			Line: "work = []\nfor x, y in zip(a.chunk(%chunks), out.chunk(%chunks)):\n    torch.mm(x, b, out=y)\n    work.append(torch.distributed.all_reduce(y, group=group, async_op=True))\nfor w in work:\n    w.wait()",
-			Note: "a @ b is the GEMM before the all-reduce; leave CUDA_DEVICE_MAX_CONNECTIONS above 1",
-		},
-		plan.Way{
-			With: "variant=chunks", Effort: plan.ByCode, Library: "PyTorch", Version: "1.8",
-			Note: "split the rows of the GEMM, call it for each part and issue each part's collective with async_op=True; wait behind the last",
-		}),
-	Work: wavesWork,
-	Rows: map[string]string{"comm_priority": "priority=on"},
+	Ways:      plan.WaysOf("decompose"),
+	Work:      wavesWork,
+	Rows:      map[string]string{"comm_priority": "priority=on"},
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
 		if v["variant"] == "chunks" {
 			w, _ = plan.Recut(w, m, sc, v.Int("chunks"), v.Int("channels"), nil)
@@ -63,16 +54,6 @@ var Strategy = plan.Strategy{
 // wavesWork is what no library has: a GEMM that signals.
 const wavesWork = "a GEMM whose tiles count themselves by wave in memory, a kernel that waits for each group, and a library call behind it: " +
 	"FlashOverlap (EuroSys'26) shows one for compute capabilities 8.0, 8.6 and 8.9"
-
-// ringWays are Transformer Engine's exchanges between ranks of tensor parallelism.
-var ringWays = []plan.Way{{
-	With: "variant=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.Megatron,
-	Line: "--tp-comm-overlap --sequence-parallel", Note: "Transformer Engine's user buffers; the method of the layer must be ring_exchange (--tp-comm-overlap-cfg)",
-}, {
-	With: "variant=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: trace.XLA,
-	Says: "let XLA split einsums (collective matmul)", Line: "XLA_FLAGS=--xla_gpu_threshold_for_windowed_einsum_mib=0",
-	Note: "einsums of a sharded operand above so many MiB, 100000 by default, in a loop of collective-permutes beside compute",
-}}
 
 func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	n := v.Int("chunks")

@@ -48,14 +48,7 @@ var Captured = plan.Strategy{
 func graphParam() plan.Param {
 	p := plan.GraphParam.Ran(plan.AsCaptured, "on")
 	p.Choices, p.Doc = append(p.Choices, "off"), p.Doc+"; off: the host launches each operation of captured graphs"
-	p.Ways = append(slices.Clone(p.Ways),
-		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.VLLM, Line: "--enforce-eager"},
-		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.SGLang, Line: "--disable-cuda-graph"},
-		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: trace.XLA, Line: "XLA_FLAGS=--xla_gpu_enable_command_buffer="},
-		plan.Way{
-			With: "graph=off", Effort: plan.ByCode, Library: "PyTorch", Says: "launch without a captured graph",
-			Note: "call the step itself instead of graph.replay()",
-		})
+	p.Ways = slices.Concat(p.Ways, plan.WaysOf("graph=off"))
 	p.Ways[0].With = "graph=on"
 	return p
 }

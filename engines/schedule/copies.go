@@ -9,36 +9,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-const (
-	copiesAhead = "ahead"
-	saysAhead   = "copy to the GPU one layer ahead, on a stream of its own"
-)
+const copiesAhead = "ahead"
 
 // copiesParam moves copies from the host, which edit.Ahead does.
 var copiesParam = plan.Param{
 	Name: "copies", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, copiesAhead}, Keep: true, Alone: true,
 	Doc:   "ahead: copies from the host's memory on a stream of their own, each group of them during the kernels before those that use it",
 	Costs: "a second buffer for what is copied, and the host's memory pinned", Measured: []string{plan.AsCaptured, copiesAhead},
-	Ways: []plan.Way{
-		{
-			With: "copies=ahead", Effort: plan.ByCode, Library: "PyTorch", Version: "1.10", Says: saysAhead,
-			Line: "copies = torch.cuda.Stream()\nwith torch.cuda.stream(copies):  # before layer i computes\n" +
-				"    copies.wait_event(computed[i - 1])\n    buffers[(i + 1) % 2].copy_(weights[i + 1], non_blocking=True)\n" +
-				"    copied[i + 1].record()\n" +
-				"torch.cuda.current_stream().wait_event(copied[i])  # then layer i, then computed[i].record()",
-			Note: "weights are pinned (pin_memory()); copied and computed are lists of torch.cuda.Event",
-		},
-		{
-			With: "copies=ahead", Native: true, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "CUDA", Version: "11",
-			Says: saysAhead,
-			Note: "cudaMemcpyAsync from memory of cudaMallocHost on a second stream into the other buffer; cudaStreamWaitEvent both ways",
-		},
-		{
-			With: "copies=ahead", Native: true, Vendor: plan.AMD, Effort: plan.ByCode, Library: "HIP", Version: "ROCm 5",
-			Says: saysAhead,
-			Note: "hipMemcpyAsync from memory of hipHostMalloc on a second stream into the other buffer; hipStreamWaitEvent both ways",
-		},
-	},
+	Ways: plan.WaysOf("copies"),
 }
 
 // planCopies plans a workload whose copies from the host have a stream of their own: every operation keeps its place there.

@@ -12,37 +12,20 @@ import (
 
 // kindParams are the workgroups of collectives of one kind, where they differ from those of all others.
 var kindParams = [...]plan.Param{
-	channelsOf("gather_channels", "all-gathers", plan.OnlyGathers, "allgather"),
-	channelsOf("sum_channels", "reduce-scatters and all-reduces", sums, "reducescatter", "allreduce"),
+	channelsOf("gather_channels", "all-gathers", plan.OnlyGathers),
+	channelsOf("sum_channels", "reduce-scatters and all-reduces", sums),
 }
 
 var sums = []trace.CollectiveOp{trace.ReduceScatter, trace.AllReduce}
 
-// channelsOf is a parameter of the collectives of a kind, which NCCL's tuner plugins have names of.
-func channelsOf(name, kind string, ops []trace.CollectiveOp, names ...string) plan.Param {
-	p := plan.Param{
+// channelsOf is a parameter of the collectives of a kind.
+func channelsOf(name, kind string, ops []trace.CollectiveOp) plan.Param {
+	return plan.Param{
 		Name: name, Default: "0", Experimental: true, Ops: ops,
 		Doc:   "steps: workgroups of " + kind + " alone; 0: as channels says",
 		Costs: "fewer leave compute units to compute and move fewer bytes a second",
-		Work:  "a collective kernel with that many workgroups",
+		Work:  "a collective kernel with that many workgroups", Ways: plan.WaysOf(name),
 	}
-	for i, n := range names {
-		line := fmt.Sprintf("%s,0,4294967295,ring,simple,%%%s,-1,-1", n, name)
-		p.Ways = append(p.Ways, plan.Way{
-			Ops: ops[i : i+1], Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: "NCCL", Version: "2.27",
-			Line: "NCCL_TUNER_CONFIG_FILE=nccl_tuner.conf",
-			Note: "a file with the line " + line + ", and NCCL_TUNER_PLUGIN=libnccl-tuner-example.so (ext-tuner/example of NCCL)",
-		}, plan.Way{
-			Ops: ops[i : i+1], Vendor: plan.AMD, Effort: plan.ByFlag, Library: "RCCL", Version: "2.30.4",
-			Line: "NCCL_TUNER_CONFIG_FILE=rccl_tuner.conf",
-			Note: "a file with the line " + line,
-		})
-	}
-	p.Ways = append(p.Ways, plan.Way{
-		Native: true, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "NCCL", Version: "2.31", Says: "set maxCTAs of each collective",
-		Line: "config.minCTAs = config.maxCTAs = %" + name + ";  // ncclCollConfig_t, of ncclAllGatherConfig and its like",
-	})
-	return p
 }
 
 // triedChannels are the workgroups of a kind that tuning tries.

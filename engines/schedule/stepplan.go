@@ -26,37 +26,13 @@ var (
 		Name: "bucket_mb", Default: "0", Doc: "steps: MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); the first bucket closes at 1 MiB unless the captured one does not; 0: as captured",
 		Tune: []int{12, 25, 50, 100, 200}, Measured: []string{plan.AnyNumber}, Costs: "larger buckets start later",
 		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Work: "gradients copied into buckets of that size, and a collective for each",
-		Ways: []plan.Way{
-			{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Says: "set bucket_cap_mb=%bucket_mb", Line: "model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=%bucket_mb, gradient_as_bucket_view=True)"},
-			{
-				Ops: plan.OnlySums, Effort: plan.ByFlag, Library: trace.XLA,
-				Line: "XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=$((%bucket_mb*1048576))",
-			},
-			{
-				Ops: []trace.CollectiveOp{trace.ReduceScatter}, Effort: plan.ByFlag, Library: trace.XLA,
-				Line: "XLA_FLAGS=--xla_gpu_reduce_scatter_combine_threshold_bytes=$((%bucket_mb*1048576))",
-			},
-			{Effort: plan.ByFlag, Library: plan.Megatron, Line: "--ddp-bucket-size $((%bucket_mb * 1048576 / 4))", Note: "in elements: 4 bytes for gradients in FP32, else 2"},
-		},
+		Ways: plan.WaysOf("bucket_mb"),
 	}
 	keepParam = plan.Param{
 		Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "steps: on, no second gather in backward (fully_shard's reshard_after_forward=False); off, a second gather",
 		Measured: []string{"captured", "on", "off"}, Costs: "on keeps every parameter that is gathered in forward until backward",
 		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
-		Ways: []plan.Way{
-			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=False", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules given to fully_shard"},
-			{
-				With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
-				Says: "set sharding_strategy=SHARD_GRAD_OP", Note: "with the other arguments as they are",
-				Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)",
-			},
-			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=True", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules given to fully_shard"},
-			{
-				With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
-				Says: "set sharding_strategy=FULL_SHARD", Note: "with the other arguments as they are",
-				Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.FULL_SHARD)",
-			},
-		},
+		Ways: plan.WaysOf("keep_gathered"),
 	}
 )
 

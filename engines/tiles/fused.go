@@ -42,10 +42,7 @@ var Fused = plan.Strategy{
 	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild:   plan.JoinChains,
 	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
-	Ways: []plan.Way{
-		{Ops: plan.OnlySums, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_allreduce.py; it has kernels for both vendors"},
-		{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "GEMM with reduce-scatter in its epilogue (test/python/gemm_rs)"},
-	},
+	Ways:      plan.WaysOf("fused"),
 	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
 		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
 	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
