@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -42,9 +43,9 @@ var Strategy = plan.Strategy{
 	Ways:      plan.WaysOf("decompose"),
 	Work:      wavesWork,
 	Rows:      map[string]string{"comm_priority": "priority=on"},
-	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		if v["variant"] == "chunks" {
-			w, _ = plan.Recut(w, m, sc, v.Int("chunks"), v.Int("channels"), nil)
+			w, _ = edit.Recut(w, m, v.Int("chunks"), v.Int("channels"), nil)
 		}
 		return w
 	},
@@ -61,7 +62,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "decompose", Why: "chunks must be at least 1"}
 	}
 	serves := map[string]func(*workload.Pair) string{
-		"chunks": func(p *workload.Pair) string { return pl.TooFewRows(p, n) },
+		"chunks": func(p *workload.Pair) string { return edit.TooFewRows(pl.Workload, p, n) },
 		"waves":  func(p *workload.Pair) string { return countsWaves(pl, p) },
 		"ring":   func(p *workload.Pair) string { return ringPasses(pl, p) },
 	}[v["variant"]]

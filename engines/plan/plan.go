@@ -179,7 +179,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.FlagOf(id, fmt.Sprintf("issued by the host of rank %d", id)), byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
-		r.HostPace = pl.hostPace(id)
+		r.HostPace = w.HostPace(id, m.Launch.Call.Or(0))
 		if id < len(w.Hosts) {
 			r.syncs = w.Hosts[id].Syncs
 		}

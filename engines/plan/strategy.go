@@ -62,7 +62,7 @@ type Strategy struct {
 
 	// Rebuild changes the workload before it is planned, as by cutting chains anew; nil: not.
 	// It returns the workload itself if there is nothing to change.
-	Rebuild func(w *workload.Workload, m machine.Machine, v Values, sc Scenario) *workload.Workload
+	Rebuild func(w *workload.Workload, m machine.Machine, v Values) *workload.Workload
 
 	// Plan selects the pairs that the strategy serves (Planner.Take) and returns the function
 	// that writes them. It returns a NotApplicable error if there are none.
@@ -81,7 +81,7 @@ func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Sc
 			s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
 	}
 	if e.Rebuild != nil {
-		w = e.Rebuild(w, m, v, sc)
+		w = e.Rebuild(w, m, v)
 	}
 	pl, err := NewPlanner(w, m, sc)
 	if err != nil {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -35,8 +36,8 @@ var Bulk = plan.Strategy{
 	Plain: true,
 	Ways:  plan.WaysOf("bulk"),
 	Rows:  map[string]string{"comm_priority": ""}, // nothing runs beside a collective
-	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
-		return plan.Undecomposed(w, m, sc, v.Int("channels"))
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
+		return edit.Undecomposed(w, m, v.Int("channels"))
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -21,9 +22,9 @@ var Captured = plan.Strategy{
 	Params: []plan.Param{
 		graphParam(),
 	},
-	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Scenario) *workload.Workload {
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		if v["graph"] == "off" {
-			return plan.Eager(w, m)
+			return edit.Eager(w, m)
 		}
 		return w
 	},

@@ -78,7 +78,7 @@ var Multistream = plan.Strategy{
 	Rows:      map[string]string{"comm_priority": "priority=on", "compute_priority": "priority=off"},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
-	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		if v["copies"] == copiesAhead {
 			return edit.Ahead(w)
 		}
@@ -87,7 +87,7 @@ var Multistream = plan.Strategy{
 		if n < 2 || n > mostBatches || trains || tooFewTokens(w, n) != "" || !w.Serves() && chainsOf(w) > 1 {
 			return w
 		}
-		return plan.Batched(w, m, sc, 1, 1, n)
+		return edit.Batch(w, m, 1, 1, n)
 	},
 	Plan: planMultistream,
 }

@@ -95,11 +95,11 @@ func TestBubblesArePublished(t *testing.T) {
 					bubble   trace.Time
 					flight   int
 				}{
-					{"gpipe", 1, (P - 1) * (f + b + w), n},                          // GPipe, section 2; Megatron-LM, section 2.2.1
-					{"1f1b", 1, (P - 1) * (f + b + w), p},                           // Megatron-LM, section 2.2.1
-					{"interleaved", 2, (P - 1) * (f + b + w) / 2, p*2 + p - 1},      // section 2.2.2
-					{"interleaved", 3, (P - 1) * (f + b + w) / 3, p*3 + p - 1},      //
-					{"zb", 1, (P - 1) * (f + b - w), p},                             // Zero Bubble, Table 1
+					{"gpipe", 1, (P - 1) * (f + b + w), n},                     // GPipe, section 2; Megatron-LM, section 2.2.1
+					{"1f1b", 1, (P - 1) * (f + b + w), p},                      // Megatron-LM, section 2.2.1
+					{"interleaved", 2, (P - 1) * (f + b + w) / 2, p*2 + p - 1}, // section 2.2.2
+					{"interleaved", 3, (P - 1) * (f + b + w) / 3, p*3 + p - 1}, //
+					{"zb", 1, (P - 1) * (f + b - w), p},                        // Zero Bubble, Table 1
 				} {
 					s := &shape{stages: p, micros: n, groups: c.groups}
 					orders, why := s.orders(c.schedule)

@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -40,13 +41,18 @@ var Fused = plan.Strategy{
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
-	Rebuild:   plan.JoinChains,
+	Rebuild:   joinChains,
 	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
 	Ways:      plan.WaysOf("fused"),
 	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
 		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
 	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
 	Plan:       planFused,
+}
+
+// joinChains rebuilds a workload for strategies that serve a kernel and its collective.
+func joinChains(w *workload.Workload, m machine.Machine, _ plan.Values) *workload.Workload {
+	return edit.Joined(w, m)
 }
 
 func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

@@ -164,7 +164,7 @@ func asCaptured(w *workload.Workload, impl string) string {
 
 // withNorms has the norm behind every all-reduce in the kernel of the all-reduce: it takes an empty
 // kernel's time less (rule O19).
-func withNorms(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Scenario) *workload.Workload {
+func withNorms(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 	if v["norm"] != "inside" {
 		return w
 	}

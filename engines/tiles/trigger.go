@@ -40,7 +40,7 @@ var Trigger = plan.Strategy{
 		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
-	Rebuild: plan.JoinChains,
+	Rebuild: joinChains,
 	Future:  true,
 	Work:    needs,
 	Plan:    planTrigger,
