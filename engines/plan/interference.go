@@ -14,23 +14,6 @@ func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
 	p.Slowdown, p.onset, p.late = pl.Laws().Beside(p.Coll, p.share(p.Coll.Bytes), p.Channels, coRunner, parts)
 }
 
-// slowAsCaptured sets the co-run slowdown of a captured collective that keeps its place:
-// that of the compute that ran alongside its transfer (rule L5).
-func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
-	iso := pl.Workload.Isolation
-	if iso == nil || int(row) >= len(iso.CoRunners) || len(iso.CoRunners[row]) == 0 {
-		return
-	}
-	mean := trace.Memo(pl.coRuns, coRunKey{row, p.Channels}, func() Piece { return pl.meanCoRun(*p, iso.CoRunners[row]) })
-	p.Slowdown, p.onset, p.late = mean.Slowdown, mean.onset, mean.late
-}
-
-// A coRunKey is a captured collective on a number of channels.
-type coRunKey struct {
-	row      int32
-	channels int
-}
-
 // meanCoRun is a piece with its mean co-run slowdown alongside several operations, by time.
 func (pl *Planner) meanCoRun(p Piece, with []workload.CoRun) Piece {
 	var all, factor, onset, late float64

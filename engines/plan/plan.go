@@ -40,7 +40,6 @@ type Planner struct {
 	groups      cost.Memo[*int32, *group] // by the first of the members
 	costs       cost.Laws                 // by Laws
 	gangs       cost.Memo[gangKey, []gang]
-	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
 	Never       []string                        // NeverRun
 	Notes       []string                        // Note
@@ -167,7 +166,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, where: make([]Point, len(w.Ops)),
+		First: map[int32]int{}, Replaced: map[int32]bool{}, where: make([]Point, len(w.Ops)),
 	}
 	pl.countRereads()
 	pl.Done = make([]program.Flag, len(w.Ops))
@@ -296,7 +295,7 @@ func (pl *Planner) Write() *program.Program {
 		}
 	}
 	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
-	pl.gangs, pl.kernels, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil
+	pl.gangs, pl.kernels, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil
 	pl.costs = cost.Laws{}
 	pl.nameOrigins()
 	return pl.Program
