@@ -56,10 +56,10 @@ var Strategy = plan.Strategy{
 const wavesWork = "a GEMM whose tiles count themselves by wave in memory, a kernel that waits for each group, and a library call behind it: " +
 	"FlashOverlap (EuroSys'26) shows one for compute capabilities 8.0, 8.6 and 8.9"
 
-func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planDecompose(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	n := v.Int("chunks")
 	if n < 1 {
-		return nil, &plan.NotApplicable{Strategy: "decompose", Why: "chunks must be at least 1"}
+		return nil, "chunks must be at least 1"
 	}
 	serves := map[string]func(*workload.Pair) string{
 		"chunks": func(p *workload.Pair) string { return edit.TooFewRows(pl.Workload, p, n) },
@@ -68,7 +68,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}[v["variant"]]
 	from, whole := len(pl.Pairs), false
 	uncut := v["variant"] == "chunks" && n == 1 && v.Int("channels") == 0 && v["priority"] == "off"
-	err := pl.Serve("decompose", "no pair of compute and communication was found", func(p *workload.Pair) (bool, string) {
+	why = pl.Serve("no pair of compute and communication was found", func(p *workload.Pair) (bool, string) {
 		if p.Collective < 0 {
 			return false, ""
 		}
@@ -79,23 +79,23 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		}
 		return why == "", why
 	})
-	if err != nil && pl.Workload.Origins == nil && !whole {
-		return nil, err
+	if why != "" && pl.Workload.Origins == nil && !whole {
+		return nil, why
 	}
 	if n > 1 { // what arrives in parts is put together behind them; sums and messages stay in place
 		pl.Staged(from, trace.AllReduce, trace.SendRecv)
 	}
 	switch v["variant"] {
 	case "waves":
-		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, ""
 	case "ring":
-		return inRing(), nil
+		return inRing(), ""
 	}
 	for i := from; i < len(pl.Pairs); i++ {
 		pl.Pairs[i].Racing = n
 	}
 	joinStages(pl, from)
-	return func(r *plan.Rank, p *plan.Pair) { inChunks(r, p, n, v.Int("channels"), v["priority"] == "on") }, nil
+	return func(r *plan.Rank, p *plan.Pair) { inChunks(r, p, n, v.Int("channels"), v["priority"] == "on") }, ""
 }
 
 // joinStages makes one pipeline of a gather with its GEMM and a GEMM with its

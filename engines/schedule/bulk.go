@@ -39,36 +39,36 @@ var Bulk = plan.Strategy{
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		return edit.Undecomposed(w, m, v.Int("channels"))
 	},
-	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	Plan: func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
-		why, others := "no pair of computation and a collective was found", len(pl.Pairs)
+		none, others := "no pair of computation and a collective was found", len(pl.Pairs)
 		pl.Take(func(p *workload.Pair) bool {
 			if !plan.WithCollective(p) {
 				return false
 			}
 			no := pl.Machine.Library.Refuses(pl.Workload.Collectives[p.Collective].Op, pl.Machine.Fabric.Topology, pl.AlgoProto)
 			if no != "" {
-				why = no
+				none = no
 			}
 			return no == ""
 		})
 		if pl.AlgoProto != (machine.AlgoProto{}) && len(pl.Pairs) == 0 {
-			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
+			return nil, none
 		}
 		if why := pl.SetCarrier(v); why != "" {
-			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
+			return nil, why
 		}
 		pl.Graph = v["graph"] == "on"
 		if pl.Only == nil {
 			if !pl.OnlyPairs() {
 				pl.Pairs = pl.Pairs[:others] // it schedules all collectives
 			}
-			return nil, planStep(pl, "bulk", stepOptions{values: v, serial: true})
+			return nil, planStep(pl, stepOptions{values: v, serial: true})
 		}
 		if name := ofStep(v); name != "" {
-			return nil, &plan.NotApplicable{Strategy: "bulk", Why: name + " changes the whole step, not some of its pairs"}
+			return nil, name + " changes the whole step, not some of its pairs"
 		}
-		return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, v.Int("channels"), v.Int("programs")) }, nil // the rest stays as captured
+		return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, v.Int("channels"), v.Int("programs")) }, "" // the rest stays as captured
 	},
 }
 

@@ -28,20 +28,20 @@ var Captured = plan.Strategy{
 		}
 		return w
 	},
-	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	Plan: func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload), v["graph"] == "on"
 		switch {
 		case pl.Graph && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Kind == trace.Compute && !op.Graph }):
-			return nil, &plan.NotApplicable{Strategy: "captured", Why: "graph=on: all of it is launched by captured graphs"}
+			return nil, "graph=on: all of it is launched by captured graphs"
 		case v["graph"] != "off":
 		case pl.Workload.Origins == nil:
-			return nil, &plan.NotApplicable{Strategy: "captured", Why: "graph=off: nothing was launched by a captured graph"}
+			return nil, "graph=off: nothing was launched by a captured graph"
 		default:
 			l := &pl.Machine.Launch
 			pl.Note("the least: a launch costs the host %.1f us, of a collective %.1f (launch.host and launch.host_collective of %s), and what the program does between launches is not in the trace",
 				1e6*l.Host.Or(0), 1e6*l.HostCollective.Or(0), pl.Machine.Profile)
 		}
-		return nil, nil
+		return nil, ""
 	},
 }
 
@@ -58,5 +58,5 @@ func graphParam() plan.Param {
 // alone, hold what they need and slow each other.
 var InPlace = plan.Strategy{
 	Name: "captured with interference",
-	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
+	Plan: func(*plan.Planner, plan.Values) (emit plan.Emitter, why string) { return nil, "" },
 }

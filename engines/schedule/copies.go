@@ -20,19 +20,18 @@ var copiesParam = plan.Param{
 }
 
 // planCopies plans a workload whose copies from the host have a stream of their own: every operation keeps its place there.
-func planCopies(pl *plan.Planner, v plan.Values) error {
+func planCopies(pl *plan.Planner, v plan.Values) (why string) {
 	w := pl.Workload
 	if w.Order == nil {
-		why := "no copy from the host runs among kernels on a stream of compute"
 		if len(w.Collectives) > 0 {
-			why = "copies=ahead is for captures without collectives"
+			return "copies=ahead is for captures without collectives"
 		}
-		return &plan.NotApplicable{Strategy: "multistream", Why: why}
+		return "no copy from the host runs among kernels on a stream of compute"
 	}
 	pl.Pairs = nil
 	pl.Memory.Bytes += copiedAhead(w)
 	pl.Note("copies from the host bring what it has at any time, as weights; what it makes within the step comes no earlier")
-	return planStep(pl, "multistream", stepOptions{values: v, keep: true})
+	return planStep(pl, stepOptions{values: v, keep: true})
 }
 
 // copiedAhead is the most bytes that copies brought between kernels of the capture, on any rank: a buffer of as many more.

@@ -18,12 +18,12 @@ var Ideal = plan.Strategy{
 		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums", Work: "a bound: no schedule that runs"},
 	},
 	Bound: true,
-	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	Plan: func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 		variant := v["variant"]
 		if variant == "whole" {
 			return nil, boundByLanes(pl)
 		}
-		err := pl.Serve("ideal", "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any run)", func(p *workload.Pair) (bool, string) {
+		why = pl.Serve("no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any run)", func(p *workload.Pair) (bool, string) {
 			return p.Collective >= 0 && reduced(pl.Workload, p), ""
 		})
 		gathers := cost.Memo[int, *workload.Collective]{} // by index of pair
@@ -34,7 +34,7 @@ var Ideal = plan.Strategy{
 				return &half
 			})
 			reductionOverlap(r, p, gather, variant == "rs-nmc")
-		}, err
+		}, why
 	},
 }
 

@@ -25,9 +25,9 @@ type laneKey struct {
 //	iteration    |0               |1
 //	stream 7     |GGGGGGGGGGGGGG  |GGGGGG
 //	its comm.    |CCCCCCCCCCCCCCCC|CCCCCC
-func boundByLanes(pl *plan.Planner) error {
+func boundByLanes(pl *plan.Planner) (why string) {
 	if len(pl.Workload.Collectives) == 0 && !copiesToPeers(pl) {
-		return &plan.NotApplicable{Strategy: "ideal", Why: "no communication was found"}
+		return "no communication was found"
 	}
 	b := &lanes{pl: pl, of: iterationOf(pl), ends: map[int32]program.Flag{}, posts: map[int32]int64{}}
 	b.count()
@@ -36,7 +36,7 @@ func boundByLanes(pl *plan.Planner) error {
 			b.write(r, &pl.Workload.Ops[id])
 		}
 	}
-	return nil
+	return ""
 }
 
 func copiesToPeers(pl *plan.Planner) bool {

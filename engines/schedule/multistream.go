@@ -121,50 +121,49 @@ func ofStep(v plan.Values) string {
 	return ""
 }
 
-func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planMultistream(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && p.Collective >= 0
 	})
 	if why := pl.SetCarrier(v); why != "" {
-		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
+		return nil, why
 	}
-	refuse := func(why string) error { return &plan.NotApplicable{Strategy: "multistream", Why: why} }
 	if v["copies"] == copiesAhead {
 		return nil, planCopies(pl, v)
 	}
 	if schedule := v["schedule"]; schedule != pipelineSchedules[0] && schedule != "" {
 		pl.Pairs = nil
 		if name := ofStep(v); name != "" {
-			return nil, refuse(name + " and a schedule of a pipeline are not planned together")
+			return nil, name + " and a schedule of a pipeline are not planned together"
 		}
 		p, why := newPipeline(pl, schedule, v.Int("microbatches"), v.Int("groups"))
 		if why != "" {
-			return nil, refuse(why)
+			return nil, why
 		}
 		if p.Same {
 			p = nil
 		}
-		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true, pipe: p})
+		return nil, planStep(pl, stepOptions{values: v, keep: true, pipe: p})
 	}
 	pl.Graph = v["graph"] == "on"
 	if why := independent(pl); why != "" {
 		if pl.Only != nil {
-			return nil, refuse(why)
+			return nil, why
 		}
 		if v.Int("buffers") > 0 {
-			return nil, refuse("buffers is for loops of one compute kernel and its collective: " + why)
+			return nil, "buffers is for loops of one compute kernel and its collective: " + why
 		}
 		pl.Pairs = nil
-		return nil, planStep(pl, "multistream", stepOptions{values: v})
+		return nil, planStep(pl, stepOptions{values: v})
 	}
 	if name := ofStep(v); name != "" {
-		return nil, refuse(name + " is for steps, and this trace is a loop of one compute kernel and its collective")
+		return nil, name + " is for steps, and this trace is a loop of one compute kernel and its collective"
 	}
 	o := occupancyOf(v)
 	for _, p := range pl.Pairs {
 		for _, id := range p.First {
 			if why := o.refuses(pl, &pl.Workload.Ops[id]); why != "" {
-				return nil, refuse(why)
+				return nil, why
 			}
 		}
 	}
@@ -177,7 +176,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	for i := range pl.Pairs {
 		o.note(pl, &pl.Pairs[i], v)
 	}
-	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true})
+	return nil, planStep(pl, stepOptions{values: v, loop: true})
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where

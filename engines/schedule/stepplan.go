@@ -54,37 +54,39 @@ func Planned(e plan.Strategy, w *workload.Workload, m machine.Machine, v plan.Va
 		return nil, err
 	}
 	if pl.WriteRank == nil { // what no pair replaces keeps its place
-		if err := planStep(pl, e.Name, stepOptions{keep: true, pairs: pairs}); err != nil {
-			return nil, err
+		if why := planStep(pl, stepOptions{keep: true, pairs: pairs}); why != "" {
+			return nil, &plan.NotApplicable{Strategy: e.Name, Why: why}
 		}
 	}
 	pl.Write()
-	return pl, pl.TooManyFlags(e.Name)
+	if why := pl.TooManyFlags(); why != "" {
+		return nil, &plan.NotApplicable{Strategy: e.Name, Why: why}
+	}
+	return pl, nil
 }
 
 // inPlace reports whether collectives stay where they were captured, on their streams too.
 func (o *stepOptions) inPlace() bool { return o.keep && o.pipe == nil }
 
 // planStep writes the workload as a step: see type step.
-func planStep(pl *plan.Planner, name string, o stepOptions) error {
+func planStep(pl *plan.Planner, o stepOptions) (why string) {
 	v := o.values
-	refuse := func(why string) error { return &plan.NotApplicable{Strategy: name, Why: why} }
 	if len(pl.Workload.Collectives) == 0 && !o.serial && !o.keep {
-		return refuse("no collective was found")
+		return "no collective was found"
 	}
 	if pl.Workload.Flow == nil { // nothing is known: every collective keeps its place
 		pl.Workload = pl.Workload.Copy()
 		pl.Workload.Flow = make([][]workload.Edge, len(pl.Workload.Ops))
 	}
 	s := newStep(pl, o)
-	without := func(setting string) error { // it changes nothing
+	without := func(setting string) (why string) { // it changes nothing
 		o.values = maps.Clone(v)
 		delete(o.values, setting)
-		return planStep(pl, name, o)
+		return planStep(pl, o)
 	}
 	if v["keep_gathered"] == "on" && !s.keepGathered() {
 		if !s.keepsGathered() {
-			return refuse("keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered")
+			return "keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered"
 		}
 		return without("keep_gathered")
 	}
@@ -100,15 +102,15 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	if o.pipe != nil {
 		s.pipeline(o.pipe)
 	} else if why := s.group(v); why != "" {
-		return refuse(why)
+		return why
 	}
 	if n := v.Int("interleave"); n > 0 {
 		if why := s.interleave(n); why != "" {
-			return refuse(why)
+			return why
 		}
 	}
 	if ahead := v.Int("prefetch"); !s.settle(ahead) && ahead > 0 {
-		return refuse("prefetch moves nothing: no parameters are gathered")
+		return "prefetch moves nothing: no parameters are gathered"
 	}
 	pl.Memory.Bytes += s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead + s.flattened()
 	for _, c := range s.gathers() {
@@ -118,10 +120,10 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	}
 	sw := &stepWriter{step: s, channels: limitsOf(v), priority: v["priority"] == "on", leaves: occupancyOf(v)}
 	if why := sw.leaves.refusesAll(pl); sw.leaves != (occupancy{}) && why != "" {
-		return refuse(why)
+		return why
 	}
 	sw.write()
-	return nil
+	return ""
 }
 
 // leftOut reports whether the schedule leaves a collective out.

@@ -55,16 +55,16 @@ func joinChains(w *workload.Workload, m machine.Machine, _ plan.Values) *workloa
 	return edit.Joined(w, m)
 }
 
-func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	if why := pl.NoLinks(); why != "" {
-		return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+		return nil, why
 	}
 	others := len(pl.Pairs) // pairs of other strategies in a mix
-	err := pl.Serve("fused", "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found", func(p *workload.Pair) (bool, string) {
+	why = pl.Serve("no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found", func(p *workload.Pair) (bool, string) {
 		return fuses(pl, p)
 	})
-	if err != nil {
-		return nil, err
+	if why != "" {
+		return nil, why
 	}
 	pl.Graph = v["graph"] == "on"
 	leaveOutReorders(pl, pl.Pairs[others:])
@@ -84,11 +84,11 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		slots, why := resident(pl, op, v)
 		switch {
 		case why != "" && (inSlices || looksUp(pl, op)):
-			return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+			return nil, why
 		case inSlices:
 			d, why := newSlicing(pl, p, op, slots, v)
 			if why != "" {
-				return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+				return nil, why
 			}
 			emitters[i] = d.emit
 		case p.Coll.Op == trace.AllToAll:
@@ -97,7 +97,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			emitters[i] = newReduction(pl, p, v).emit
 		}
 	}
-	return func(r *plan.Rank, p *plan.Pair) { emitters[p.Index](r, p) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { emitters[p.Index](r, p) }, ""
 }
 
 // fuses reports whether the strategy serves a pair; why is the reason if the operation matches but

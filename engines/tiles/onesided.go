@@ -69,9 +69,9 @@ const pipelineWork = "a GEMM that waits for, or posts, signals by tile, beside c
 // chunksOps are the collectives whose pipelines PyTorch has.
 var chunksOps = []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}
 
-func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planOnesided(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	if why := pl.NoLinks(); why != "" && pl.Machine.Nodes() == 1 {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
+		return nil, why
 	}
 	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllGather && c.Bytes > 0 })
 	sums := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce })
@@ -83,10 +83,10 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	t, from := newOperator(pl, v), len(pl.Pairs)
 	if t.gemm == "chunks" && t.impl != "auto" && t.impl != "pull" {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: "gemm=chunks is for copy engines that read: impl=pull"}
+		return nil, "gemm=chunks is for copy engines that read: impl=pull"
 	}
-	if err := pl.Serve("onesided", "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)", t.pipelines); err != nil {
-		return nil, err
+	if why := pl.Serve("no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)", t.pipelines); why != "" {
+		return nil, why
 	}
 	pl.Staged(from) // symmetric memory that peers read or write
 	pl.Graph = v["graph"] == "on"
@@ -101,7 +101,7 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		} else {
 			t.pipeline(r, p)
 		}
-	}, nil
+	}, ""
 }
 
 // pipelines reports whether the strategy serves a pair; why is the reason if the operation

@@ -51,7 +51,7 @@ var Tilesync = plan.Strategy{
 	Plan:      planTilesync,
 }
 
-func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planTilesync(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	why, policy, served := "", v["policy"], false
 	pl.TakeChains(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCompute {
@@ -70,13 +70,13 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return true
 	})
 	if !served {
-		return nil, &plan.NotApplicable{Strategy: "tilesync", Why: cmp.Or(why, noGEMMs(pl.Workload))}
+		return nil, cmp.Or(why, noGEMMs(pl.Workload))
 	}
 	leaveBeside(pl)
 	if v["policy"] == "streamk" {
-		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v) }, ""
 	}
-	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, ""
 }
 
 // unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
