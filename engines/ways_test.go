@@ -178,7 +178,7 @@ func TestHow(t *testing.T) {
 		{"multistream:carrier=symmetric", of(gathers, plan.NVIDIA, plan.FSDP), plan.ByCode, "set_symm_mem_for_comm", "POLICY"},
 		{"multistream:sums=symmetric", plan.Target{Ops: gathers, Vendor: plan.NVIDIA}, plan.ByFlag, "--overlap-param-gather", "symmetric"},
 		{"multistream:sums=dma", of(scatters, plan.NVIDIA, ""), plan.ByCode, "_low_contention_reduce_scatter", "ncclComm"},
-		{"multistream:sums=dma", of(plan.OnlySums, plan.AMD, ""), plan.OwnKernel, "a kernel that adds", "symm_mem"},
+		{"multistream:sums=dma", of([]trace.CollectiveOp{trace.AllReduce}, plan.AMD, ""), plan.OwnKernel, "a kernel that adds", "symm_mem"},
 		{"decompose:variant=waves:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.OwnKernel, "FlashOverlap", "split the rows|a.chunk"},
 		{"decompose:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "a.chunk(8)", ""},
 		{"decompose:variant=ring", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "--tp-comm-overlap", ""},

@@ -49,15 +49,15 @@ var (
 
 // The vendors of GPUs, and their libraries of collectives, of which a way names one or both.
 const (
-	NVIDIA  = "NVIDIA"
-	AMD     = "AMD"
-	Library = "NCCL or RCCL"
+	NVIDIA        = "NVIDIA"
+	AMD           = "AMD"
+	eitherLibrary = "NCCL or RCCL"
 )
 
-var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": Library}
+var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": eitherLibrary}
 
 // libraries are those that any program uses.
-var libraries = map[string]bool{"NCCL": true, "RCCL": true, Library: true}
+var libraries = map[string]bool{"NCCL": true, "RCCL": true, eitherLibrary: true}
 
 // VendorOf is the vendor of a GPU, by its name; "" if the name does not tell.
 func VendorOf(gpu string) string {
@@ -232,7 +232,7 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 			if strings.HasPrefix(w.Line, "XLA_FLAGS=") {
 				w.Note = strings.TrimPrefix(w.Note+"; "+moreFlags, "; ")
 			}
-			if w.Library == Library {
+			if w.Library == eitherLibrary {
 				w.Library = libraryOf[t.Vendor]
 			}
 			ways = append(ways, w)
@@ -331,21 +331,17 @@ const AnyNumber = "*"
 
 // Changes are what a plan changes.
 type Changes struct {
-	Workload   *workload.Workload   // of the plan: it may be cut anew
-	Runs       []int8               // by op of Workload: how often it runs; nil: once
-	Pairs      []*workload.Pair     // none: the schedule of all collectives
-	Ops        []trace.CollectiveOp // of the collectives that it changes: each once, ascending
-	Never      []string             // reasons for which nothing like it has run on hardware
-	Notes      []string             // on what the plan did
-	Overlapped []trace.CollectiveOp // of which all run beside compute in the captured schedule: only settings change them
-	Rest       float64              // share of the captured device time that it leaves alone (leftAlone)
-	OwnGroup   bool                 // as of Planner
+	told
+	Workload *workload.Workload   // of the plan: it may be cut anew
+	Pairs    []*workload.Pair     // none: the schedule of all collectives
+	Ops      []trace.CollectiveOp // of the collectives that it changes: each once, ascending
+	Rest     float64              // share of the captured device time that it leaves alone (leftAlone)
 }
 
 // Changes returns what the plan changes: the collectives of its pairs, or without pairs those that
 // ChangesOnly selects.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Runs: pl.Runs, Never: pl.Never, Notes: pl.Notes, Overlapped: pl.Overlapped, OwnGroup: pl.OwnGroup}
+	c := Changes{Workload: pl.Workload, told: pl.told}
 	add := func(coll *workload.Collective) {
 		if coll.Op != trace.Barrier && !slices.Contains(c.Ops, coll.Op) {
 			c.Ops = append(c.Ops, coll.Op)
@@ -460,11 +456,8 @@ func (w Way) String() string {
 // copyOps are the collectives that copy.
 var copyOps = []trace.CollectiveOp{trace.AllGather, trace.AllToAll, trace.Gather, trace.Scatter}
 
-// OnlyGathers and OnlySums are the collectives of one kind.
-var (
-	OnlyGathers = []trace.CollectiveOp{trace.AllGather}
-	OnlySums    = []trace.CollectiveOp{trace.AllReduce}
-)
+// OnlyGathers are the collectives of one kind.
+var OnlyGathers = []trace.CollectiveOp{trace.AllGather}
 
 // moreFlags is what to heed about the flags of XLA (xla/debug_options_flags.cc).
 const moreFlags = "add it to the flags that XLA_FLAGS has"
