@@ -1,12 +1,11 @@
 // Package tiles has the strategies that overlap within kernels, whose producer and consumer meet tile by tile. They are
 // written in the notation of package plan: orders of units, sets that become ready, movers and waits.
 //
-//	fused      a kernel and its collective as one kernel that sends its tiles: fused.go, embedding.go, reduce.go,
-//	           gradient.go
-//	tilesync   dependent kernels beside each other: tilesync.go, semaphore.go, between.go, own.go, streamk.go, waves.go
+//	fused      a kernel and its collective as one kernel that sends its tiles: fused.go, embedding.go, reduce.go
+//	tilesync   dependent kernels beside each other: tilesync.go, semaphore.go, between.go, own.go, streamk.go
 //	onesided   copies, stores and signals to symmetric memory: onesided.go, symmetric.go, shards.go, pipeline.go,
 //	           alternate.go, experts.go, internode.go, lowlatency.go, oneshot.go
-//	trigger    stores that are tracked, and DMA that they start: trigger.go, kernels.go, memory.go
+//	trigger    stores that are tracked, and DMA that they start: trigger.go, kernels.go
 //
 // Fused replaces a kernel and its collective by one persistent kernel that sends tiles as soon as they are computed
 // (Punniyamurthy et al., SC'24).
