@@ -108,10 +108,10 @@ func TestPairsInPlaceOfThemselves(t *testing.T) {
 			m, taken := plantest.H200(t, w.World), 0
 			itself := plan.Strategy{
 				Name: "captured pairs",
-				Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+				Plan: func(pl *plan.Planner, _ plan.Values) (emit plan.Emitter, why string) {
 					pl.Take(plan.WithCollective)
 					taken = len(pl.Pairs)
-					return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
+					return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, ""
 				},
 			}
 			captured := enginetest.Outcome(t, w, m, "captured", nil)

@@ -33,9 +33,9 @@ var toy = plan.Strategy{
 	},
 	Ways:       []plan.Way{{Effort: plan.ByCode, Library: "toylib", Note: "call toy()"}},
 	MeasuredOn: []trace.CollectiveOp{trace.AllReduce},
-	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	Plan: func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 		if pl.Take(plan.WithCollective); len(pl.Pairs) == 0 {
-			return nil, &plan.NotApplicable{Strategy: "toy", Why: "no pair with a collective was found"}
+			return nil, "no pair with a collective was found"
 		}
 		return func(r *plan.Rank, p *plan.Pair) {
 			compute, comm := r.Split(p)
@@ -46,7 +46,7 @@ var toy = plan.Strategy{
 			r.Written(a, compute)
 			r.Written(b, comm)
 			r.EndPair()
-		}, nil
+		}, ""
 	},
 }
 

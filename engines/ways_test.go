@@ -1,6 +1,9 @@
 package engines_test
 
 import (
+	"bytes"
+	"encoding/csv"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,6 +98,34 @@ func TestWays(t *testing.T) {
 	}
 }
 
+// Every row of the table is of a strategy or a parameter that there is.
+func TestTableOfWays(t *testing.T) {
+	table, err := os.ReadFile("plan/ways.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{"settings": true, "graph=off": true}
+	for _, e := range engines.All() {
+		known[e.Name] = true
+		for _, p := range e.Params {
+			known[p.Name] = true
+		}
+	}
+	rows := csv.NewReader(bytes.NewReader(table))
+	rows.Comment = '#'
+	all, err := rows.ReadAll()
+	if err != nil || len(all) < 100 {
+		t.Fatalf("%d rows, %v", len(all), err)
+	}
+	for _, row := range all {
+		for setting := range strings.FieldsSeq(row[0]) {
+			if !known[setting] {
+				t.Errorf("a way to get %s, which is no strategy and no parameter", setting)
+			}
+		}
+	}
+}
+
 // mismatch is why a way does not give what was predicted, or "".
 func mismatch(s plan.Selection, w plan.Way, op trace.CollectiveOp, vendor string) string {
 	sends := op == trace.AllToAll || op == trace.SendRecv
@@ -149,7 +180,7 @@ func TestHow(t *testing.T) {
 		{"multistream:carrier=symmetric", of(gathers, plan.NVIDIA, plan.FSDP), plan.ByCode, "set_symm_mem_for_comm", "POLICY"},
 		{"multistream:sums=symmetric", plan.Target{Ops: gathers, Vendor: plan.NVIDIA}, plan.ByCode, "--overlap-param-gather", "symmetric"},
 		{"multistream:sums=dma", of(scatters, plan.NVIDIA, ""), plan.ByCode, "_low_contention_reduce_scatter", "ncclComm"},
-		{"multistream:sums=dma", of(plan.OnlySums, plan.AMD, ""), plan.OwnKernel, "a kernel that adds", "symm_mem"},
+		{"multistream:sums=dma", of([]trace.CollectiveOp{trace.AllReduce}, plan.AMD, ""), plan.OwnKernel, "a kernel that adds", "symm_mem"},
 		{"decompose:variant=waves:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.OwnKernel, "FlashOverlap", "split the rows|a.chunk"},
 		{"decompose:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "a.chunk(8)", ""},
 		{"decompose:variant=ring", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "--tp-comm-overlap", ""},

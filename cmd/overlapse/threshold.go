@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -85,7 +86,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	if len(w.Collectives) == 0 {
 		return fmt.Errorf("%s: no communication, so no batch from which on to overlap it", o.Path)
 	}
-	w = plan.WithTokens(w, int64(o.tokens))
+	w = edit.WithTokens(w, int64(o.tokens))
 	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel: sel}
 	s.of, s.by = map[int]*workload.Workload{}, map[int][]compare.Outcome{}
 	bar := a.Progress(-1, "replaying batches")
@@ -167,7 +168,7 @@ func (s *batchSearch) whole(batch int) bool {
 func (s *batchSearch) replay(batch int, strategies []int) error {
 	w := s.w
 	if batch != eighths { // else as captured, as replay has it
-		w = plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
+		w = edit.Batch(s.w, s.m, batch, eighths, 1)
 	}
 	s.of[batch], s.by[batch] = w, make([]compare.Outcome, len(s.sel)+1)
 	for _, i := range append([]int{-1}, strategies...) {

@@ -15,7 +15,7 @@ import (
 func TestDefectIsARow(t *testing.T) {
 	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "captured,multistream,bulk")
-	sel[1].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, error) { panic("no such tile") }
+	sel[1].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, string) { panic("no such tile") }
 	out, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)

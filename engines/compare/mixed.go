@@ -18,12 +18,12 @@ import (
 func On(e plan.Strategy, rows []int) plan.Strategy {
 	planAll := e.Plan
 	e.Rebuild = nil // rows are those of the captured workload
-	e.Plan = func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	e.Plan = func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 		pl.Only = setOf(rows)
 		before := len(pl.Pairs)
-		emit, err := planAll(pl, v)
+		emit, why = planAll(pl, v)
 		pl.LimitToPairs(before)
-		return emit, err
+		return emit, why
 	}
 	return e
 }
@@ -155,22 +155,22 @@ func MixedOf(choices []PairChoice) plan.Strategy {
 		parts = append(parts, s)
 	}
 	e := plan.Strategy{Name: "mixed", Summary: strings.Join(names, "; "), Inside: true, Parts: parts}
-	e.Plan = func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+	e.Plan = func(pl *plan.Planner, _ plan.Values) (emit plan.Emitter, why string) {
 		if len(order) == 0 {
-			return nil, &plan.NotApplicable{Strategy: "mixed", Why: "no strategy beats the captured schedule on any pair"}
+			return nil, "no strategy beats the captured schedule on any pair"
 		}
 		var emits []plan.Emitter // by served pair
 		for _, k := range order {
 			s := best(k)
-			emit, err := On(s.Strategy, choices[k].Rows).Plan(pl, s.Values)
-			if err != nil {
-				return nil, err
+			emit, why := On(s.Strategy, choices[k].Rows).Plan(pl, s.Values)
+			if why != "" {
+				return nil, why
 			}
 			for len(emits) < len(pl.Pairs) {
 				emits = append(emits, emit)
 			}
 		}
-		return func(r *plan.Rank, p *plan.Pair) { emits[p.Index](r, p) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { emits[p.Index](r, p) }, ""
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -28,32 +29,23 @@ var Strategy = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies",
-			Ways: ringWays, Work: wavesWork,
+			Ways: plan.WaysOf("variant"), Work: wavesWork,
 		},
 		{
 			Name: "chunks", Default: "4", Least: 1, Most: 1024, For: "variant=chunks|waves", Doc: "parts of each pair; waves: groups of whole waves",
 			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber}, Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each", Work: wavesWork,
-			Ways: []plan.Way{{With: "variant=chunks", Effort: plan.ByCode, Library: "PyTorch", Note: "split the rows in %chunks parts"}},
+			Ways: plan.WaysOf("chunks"),
 		},
 		plan.ChannelsParam.Only("variant=chunks|waves"),
 		plan.PriorityParam.Only("variant=chunks"),
 	},
 	DependsOn: []string{"launch.event"},
-	Ways: append(ringWays,
-		plan.Way{
-			With: "variant=chunks", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Version: "1.8",
-			Line: "work = []\nfor x, y in zip(a.chunk(%chunks), out.chunk(%chunks)):\n    torch.mm(x, b, out=y)\n    work.append(torch.distributed.all_reduce(y, group=group, async_op=True))\nfor w in work:\n    w.wait()",
-			Note: "a @ b is the GEMM before the all-reduce; leave CUDA_DEVICE_MAX_CONNECTIONS above 1",
-		},
-		plan.Way{
-			With: "variant=chunks", Effort: plan.ByCode, Library: "PyTorch", Version: "1.8",
-			Note: "split the rows of the GEMM, call it for each part and issue each part's collective with async_op=True; wait behind the last",
-		}),
-	Work: wavesWork,
-	Rows: map[string]string{"comm_priority": "priority=on"},
-	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+	Ways:      plan.WaysOf("decompose"),
+	Work:      wavesWork,
+	Rows:      map[string]string{"comm_priority": "priority=on"},
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		if v["variant"] == "chunks" {
-			w, _ = plan.Recut(w, m, sc, v.Int("chunks"), v.Int("channels"), nil)
+			w, _ = edit.Recut(w, m, v.Int("chunks"), v.Int("channels"), nil)
 		}
 		return w
 	},
@@ -64,29 +56,19 @@ var Strategy = plan.Strategy{
 const wavesWork = "a GEMM whose tiles count themselves by wave in memory, a kernel that waits for each group, and a library call behind it: " +
 	"FlashOverlap (EuroSys'26) shows one for compute capabilities 8.0, 8.6 and 8.9"
 
-// ringWays are Transformer Engine's exchanges between ranks of tensor parallelism.
-var ringWays = []plan.Way{{
-	With: "variant=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.Megatron,
-	Line: "--tp-comm-overlap --sequence-parallel", Note: "Transformer Engine's user buffers; the method of the layer must be ring_exchange (--tp-comm-overlap-cfg)",
-}, {
-	With: "variant=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: trace.XLA,
-	Says: "let XLA split einsums (collective matmul)", Line: "XLA_FLAGS=--xla_gpu_threshold_for_windowed_einsum_mib=0",
-	Note: "einsums of a sharded operand above so many MiB, 100000 by default, in a loop of collective-permutes beside compute",
-}}
-
-func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planDecompose(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	n := v.Int("chunks")
 	if n < 1 {
-		return nil, &plan.NotApplicable{Strategy: "decompose", Why: "chunks must be at least 1"}
+		return nil, "chunks must be at least 1"
 	}
 	serves := map[string]func(*workload.Pair) string{
-		"chunks": func(p *workload.Pair) string { return pl.TooFewRows(p, n) },
+		"chunks": func(p *workload.Pair) string { return edit.TooFewRows(pl.Workload, p, n) },
 		"waves":  func(p *workload.Pair) string { return countsWaves(pl, p) },
 		"ring":   func(p *workload.Pair) string { return ringPasses(pl, p) },
 	}[v["variant"]]
 	from, whole := len(pl.Pairs), false
 	uncut := v["variant"] == "chunks" && n == 1 && v.Int("channels") == 0 && v["priority"] == "off"
-	err := pl.Serve("decompose", "no pair of compute and communication was found", func(p *workload.Pair) (bool, string) {
+	why = pl.Serve("no pair of compute and communication was found", func(p *workload.Pair) (bool, string) {
 		if p.Collective < 0 {
 			return false, ""
 		}
@@ -97,23 +79,23 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		}
 		return why == "", why
 	})
-	if err != nil && pl.Workload.Origins == nil && !whole {
-		return nil, err
+	if why != "" && pl.Workload.Origins == nil && !whole {
+		return nil, why
 	}
 	if n > 1 { // what arrives in parts is put together behind them; sums and messages stay in place
 		pl.Staged(from, trace.AllReduce, trace.SendRecv)
 	}
 	switch v["variant"] {
 	case "waves":
-		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, ""
 	case "ring":
-		return inRing(), nil
+		return inRing(), ""
 	}
 	for i := from; i < len(pl.Pairs); i++ {
 		pl.Pairs[i].Racing = n
 	}
 	joinStages(pl, from)
-	return func(r *plan.Rank, p *plan.Pair) { inChunks(r, p, n, v.Int("channels"), v["priority"] == "on") }, nil
+	return func(r *plan.Rank, p *plan.Pair) { inChunks(r, p, n, v.Int("channels"), v["priority"] == "on") }, ""
 }
 
 // joinStages makes one pipeline of a gather with its GEMM and a GEMM with its

@@ -29,8 +29,8 @@ func TestPipelineHasOneStrategy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decompose.Strategy.Plan(pl, v); err != nil {
-		t.Fatal(err)
+	if _, why := decompose.Strategy.Plan(pl, v); why != "" {
+		t.Fatal(why)
 	}
 	for i := range pl.Pairs {
 		if len(pl.Pairs[i].Continued) > 0 {

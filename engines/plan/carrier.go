@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -29,6 +31,31 @@ var (
 	carrierNames = []string{AsCaptured, ByUnits, ByEngines, bySymmetric}
 	sumNames     = []string{AsCaptured, ByEngines, bySymmetric}
 )
+
+// CarrierParams are what moves the bytes of collectives that copy, and of those that add.
+var CarrierParams = [...]Param{
+	{
+		Name: "carrier", Default: AsCaptured, Choices: carrierNames, Keep: true, Replaces: true, Ops: copyOps,
+		// FSDP2 with NCCL's and with copy-engine gathers; GEMMs with RCCL's all-gathers and with zero-CTA ones (Z-Y00/ROCM-sdma-rccl-test).
+		Measured: []string{AsCaptured, ByEngines}, ranOn: []string{"NVIDIA H200", "AMD Instinct MI300X"}, ranWith: OnlyGathers,
+		Doc: "what moves the bytes of all-gathers and all-to-alls within a node: workgroups on compute units (cu), copy engines (dma), " +
+			"or the few workgroups of NCCL's kernels over symmetric windows (symmetric)",
+		Costs: "dma and symmetric need registered buffers; dma takes memory bandwidth instead of compute units",
+		Work:  "a collective of asynchronous copies to each peer, on streams of their own",
+		Ways:  WaysOf("carrier"),
+	},
+	{
+		Name: "sums", Default: AsCaptured, Choices: sumNames, Replaces: true, Experimental: true, Ops: sumOps,
+		Doc: "what moves the bytes of reduce-scatters and all-reduces within a node: copy engines, and a kernel adds behind them (dma), " +
+			"or NCCL's kernels over symmetric windows, which add in the switch where it can (symmetric)",
+		Costs: "registered buffers; dma: memory for a part from each rank, for an all-reduce for the bytes of each other rank",
+		Work:  "copies from each peer between two barriers, and a kernel that adds",
+		Ways:  WaysOf("sums"),
+	},
+}
+
+// sumOps are the collectives that add.
+var sumOps = []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}
 
 // SetCarrier sets what moves collectives. It returns the reason why that can move
 // none of them, or "".
@@ -213,4 +240,89 @@ func (pl *Planner) engineKernel(op *workload.Op, c *workload.Collective, whole t
 		return append(buf, program.Phase{Op: program.WaitFor, Flag: g.depart, Count: int64(n * (n - 1))})
 	}
 	return k
+}
+
+// A symmetricLaw has the constants of NCCL's model of its kernels over symmetric windows on one architecture (src/sym_kernels.cc,
+// commit 01050a1). Times are microseconds, rates GiB a second.
+type symmetricLaw struct {
+	latency, sums   float64 // of gathers and reduce-scatters; of all-reduces
+	flags, sumFlags float64 // latency of kernels whose words carry flags, of gathers; of sums
+	unit, sumUnit   float64 // rate of a workgroup; of all-reduces
+	peak, sumPeak   float64 // of all workgroups; of all-reduces that the switch adds
+	switched        int     // most workgroups of all ranks that use multicast
+}
+
+var (
+	symmetricHopper = symmetricLaw{
+		latency: 7.8, sums: 7.8, flags: 4.5, sumFlags: 4.5,
+		unit: 44, sumUnit: 65, peak: 320, sumPeak: 480, switched: 16,
+	}
+	symmetricBlackwell = symmetricLaw{
+		latency: 13, sums: 19.5, flags: 8.5, sumFlags: 11,
+		unit: 55, sumUnit: 55, peak: 600, sumPeak: 1000, switched: 32,
+	}
+)
+
+const (
+	symmetricMost    = 64    // workgroups (ncclSymkMaxBlocks)
+	flagFactor       = 9     // bytes on the bus for a byte where words carry flags
+	multicastFactor  = 0.55  // of the ranks: what one workgroup sends by multicast, over what it sends one by one
+	symmetricNear    = 1.025 // fewest workgroups whose time is that near to the best
+	symmetricPenalty = 0.025 // in the choice of a kernel a workgroup counts as so much more time
+)
+
+// symmetricKernel is the time, in seconds, and the number of workgroups of the kernel that NCCL chooses for a collective whose
+// buffers lie in symmetric windows; 0 where it has none: on GPUs that no switch joins, or of other vendors (rule C31).
+func symmetricKernel(m *machine.Machine, op trace.CollectiveOp, bytes float64, ranks int) (seconds float64, workgroups int) {
+	if VendorOf(m.GPU.Name) != NVIDIA || m.Fabric.Topology != machine.Switch || !adds(op) && op != trace.AllGather {
+		return 0, 0
+	}
+	law, n := symmetricHopper, float64(ranks)
+	if strings.Contains(m.GPU.Name, "B200") {
+		law = symmetricBlackwell
+	}
+	latency, flags, unit := law.latency, law.flags, law.unit
+	if adds(op) {
+		flags = law.sumFlags
+	}
+	ring, all, multicast, peak := bytes*(n-1)/n, bytes, multicastFactor*n, law.peak
+	switched := bytes * (n - 1) / n
+	if op == trace.AllReduce {
+		latency, unit = law.sums, law.sumUnit
+		ring, all, multicast, peak, switched = 2*ring, bytes*n, n, law.sumPeak, bytes/n+bytes
+	}
+	best := math.Inf(1)
+	choose := func(bytes, latency, factor, peak float64, most int) {
+		took := func(workgroups int) float64 {
+			return symmetricTime(bytes, latency, float64(workgroups)*unit*factor, unit, peak)
+		}
+		w := most
+		for i := 1; i < most; i++ {
+			if took(i) <= symmetricNear*took(most) {
+				w = i
+				break
+			}
+		}
+		if counts := took(w) * (1 + symmetricPenalty*float64(w)); counts < best {
+			best, seconds, workgroups = counts, took(w)/1e6, w
+		}
+	}
+	choose(flagFactor*all, flags, 1, law.peak, symmetricMost)
+	choose(ring, latency, 1, law.peak, symmetricMost)
+	if m.Library.Switch.Value > 0 && ranks > 2 {
+		choose(switched, latency, multicast, peak, machine.CeilDiv(law.switched, ranks))
+	}
+	return seconds, workgroups
+}
+
+// symmetricTime is the time of a kernel in microseconds: a smooth maximum of its latency and its bytes at the smooth minimum of
+// the rates of its workgroups and of the links.
+func symmetricTime(bytes, latency, rate, unit, peak float64) float64 {
+	const perMicrosecond = (1 << 30) / 1e6
+	at := peak - unit*math.Log1p((math.Exp(peak/unit)-1)*math.Exp(-rate/unit))
+	z := bytes/(at*perMicrosecond) - 1
+	if z < 100 {
+		z = math.Log1p(math.Exp(z))
+	}
+	return latency + z
 }

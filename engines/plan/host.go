@@ -15,17 +15,6 @@ import (
 // (rules H1 and H2). The captured schedule with the profiler is issued at its times (issueAsCaptured), all others at the cost
 // of each operation (writeHost).
 
-// hostPace is the issue time of a rank's host relative to the profile's host: the ratio of
-// the driver's launch calls, with the same profiler. 1 if the trace or the profile has
-// none (rule H3).
-func (pl *Planner) hostPace(rank int) float64 {
-	call := pl.Machine.Launch.Call.Or(0)
-	if call <= 0 || rank >= len(pl.Workload.Calls) || pl.Workload.Calls[rank] == 0 {
-		return 1
-	}
-	return float64(pl.Workload.Calls[rank]) / 1e9 / call
-}
-
 // issueAsCaptured writes the host's part of an operation. It returns the count of
 // HostIssued to wait for and the captured time of the issue; 0 if the trace has no host
 // calls.
@@ -118,7 +107,7 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 	if loop {
 		for i, id := range w.Ranks[rank] {
 			if costs[i] < HostStall {
-				costs[i] = Duration(pl.launchCost(&w.Ops[id]) * pl.hostPace(rank))
+				costs[i] = Duration(pl.launchCost(&w.Ops[id]) * w.HostPace(rank, pl.Machine.Launch.Call.Or(0)))
 			}
 		}
 	}
@@ -133,7 +122,7 @@ func (pl *Planner) hasCalls(rank int) bool {
 // capturedCosts sets IssueCosts as they were captured.
 func (pl *Planner) capturedCosts(rank int, costs []trace.Time) {
 	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
-	pace := 1e9 * pl.hostPace(rank)
+	pace := 1e9 * pl.Workload.HostPace(rank, l.Call.Or(0))
 	op, launch, call, node := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0), pace*l.ProfiledNode.Or(0)
 	least := max(0, pace*l.Call.Or(0)-launch)
 	nodes, adds := 0, 1.0

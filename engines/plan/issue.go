@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -213,42 +212,6 @@ func (r *Rank) WaitIssued(s *Stream, op *workload.Op) (from trace.Time) {
 		s.Wait(r.HostIssued, n, "host")
 	}
 	return from
-}
-
-// Eager is the workload with every operation of captured graphs launched by the host, at the profile's costs and the pace
-// of the captured host (rules H1 and H3); the workload itself if no graph was captured.
-func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
-	if !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Graph }) {
-		return w
-	}
-	e, pl := w.Copy(), &Planner{Workload: w, Machine: m}
-	e.Hosts, e.Origins = make([]*workload.Host, len(w.Ranks)), make([]int32, len(w.Ops))
-	for i := range e.Ops {
-		e.Origins[i] = w.Origin(int32(i))
-	}
-	for rank, ids := range w.Ranks {
-		h := workload.Host{Latency: Duration(m.Launch.Gap.Or(0))}
-		if rank < len(w.Hosts) && w.Hosts[rank] != nil {
-			h = *w.Hosts[rank]
-		}
-		h.Issues, h.Order = append(slices.Clone(h.Issues), make([]workload.Issue, len(ids)-len(h.Issues))...), nil
-		pace := pl.hostPace(rank)
-		for i, id := range ids {
-			if op := &e.Ops[id]; op.Graph {
-				cost := m.Launch.Host.Or(0)
-				if op.Collective >= 0 && !w.Collectives[op.Collective].Own {
-					cost = m.Launch.HostCollective.Or(cost)
-				}
-				op.Graph, op.Issued, h.Issues[i] = false, min(op.Issued, op.Start), workload.Issue{Work: Duration(cost * pace)}
-			}
-			if e.Ops[id].Issued != trace.Infinity {
-				h.Order = append(h.Order, int32(i))
-			}
-		}
-		slices.SortStableFunc(h.Order, func(a, b int32) int { return cmp.Compare(e.Ops[ids[a]].Issued, e.Ops[ids[b]].Issued) })
-		e.Hosts[rank] = &h
-	}
-	return e
 }
 
 // IssueAhead has the hosts issue all operations in the given order, by rank, at the pace of

@@ -221,16 +221,16 @@ func (r *Rank) AwaitUnseen(s *Stream, op *workload.Op, c *workload.Collective) {
 // hostsWithout is the time that the hosts take without the profiler over the time that they took in
 // the capture (rule H7); 1 if the run is predicted with it.
 func (pl *Planner) hostsWithout() float64 {
-	if pl.withoutProfiler == 0 {
+	if pl.without == 0 {
 		var without, with trace.Time
 		for rank, h := range pl.Workload.Hosts {
 			for i, cost := range pl.IssueCosts(rank) {
 				without, with = without+cost, with+h.Issues[i].Work
 			}
 		}
-		if pl.withoutProfiler = 1; with > 0 {
-			pl.withoutProfiler = float64(without) / float64(with)
+		if pl.without = 1; with > 0 {
+			pl.without = float64(without) / float64(with)
 		}
 	}
-	return pl.withoutProfiler
+	return pl.without
 }

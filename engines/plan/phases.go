@@ -193,4 +193,6 @@ func BusyTime(w *workload.Workload, phase int) trace.Time {
 
 // Contradicts reports whether an estimate of a step's time without the profiler is so far above the captured time, which it cannot
 // be, that kernels or iterations of the capture contradict each other; below that the captured time bounds it.
-func Contradicts(estimate, captured trace.Time) bool { return float64(captured) < 0.95*float64(estimate) }
+func Contradicts(estimate, captured trace.Time) bool {
+	return float64(captured) < 0.95*float64(estimate)
+}

@@ -22,53 +22,67 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type Planner struct {
-	Settings    // of the strategy; those of a pair replace them while it is written
-	Workload    *workload.Workload
-	Machine     machine.Machine
-	Scenario    Scenario
-	Lookups     machine.Questions // measured times that the plan looked up in the profile
-	Program     *program.Program
-	Done        []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
-	iterationOf []int32        // by op (workload.IterationsOf), once asked for
-	rounds      int            // iterations, likewise
-	ranks       []*Rank
-	Pairs       []Pair // pairs that the strategy serves
-	First       map[int32]int
-	Replaced    map[int32]bool            // ops of those pairs
-	Only        map[int]bool              // rows of Workload.Pairs that a strategy may serve; nil: all
+	Settings // of the strategy; those of a pair replace them while it is written
+	Workload *workload.Workload
+	Machine  machine.Machine
+	Scenario Scenario
+	Lookups  machine.Questions // measured times that the plan looked up in the profile
+	Program  *program.Program
+	Pairs    []Pair // pairs that the strategy serves
+	First    map[int32]int
+	Replaced map[int32]bool // ops of those pairs
+	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
+	Memory   Memory         // against the captured schedule
+	Measured bool           // kernels last their measured times and hold no slots
+	told                    // of the plan
+	hostPlan                // how the hosts issue
+	writing                 // until Write has ended
+
+	iterationOf []int32                   // by op (workload.IterationsOf), once asked for
+	rounds      int                       // iterations, likewise
 	blocked     cost.Memo[int, *Blocked]  // by rank
 	groups      cost.Memo[*int32, *group] // by the first of the members
-	costs       cost.Laws                 // by Laws
-	gangs       cost.Memo[gangKey, []gang]
-	coRuns      map[coRunKey]Piece
-	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
-	Never       []string                        // NeverRun
-	Notes       []string                        // Note
-	Memory      Memory                          // against the captured schedule
-	Measured    bool                            // kernels last their measured times and hold no slots
-	Ahead       bool                            // hosts run ahead of the devices as in a loop (runAhead)
-	OwnGroup    bool                            // channels are those of a process group of its own, whose stream delays none (rule S23)
-	once        bool                            // IssueAhead: there is one iteration
-	oneGraph    bool                            // IssueAhead: a captured graph launches all, not only some pairs
-	anchored    bool                            // AtCapturedStarts
+	skews       [][]trace.Time            // of captured collectives, by rank: distribution that late draws from
+}
 
-	before          []program.Stream     // of the rank written last
-	WriteRank       func(r *Rank)        // writes all operations of a rank
-	Overlapped      []trace.CollectiveOp // whose collectives all run beside compute in the captured schedule, and so without a setting
-	hostOrder       [][]int32            // of IssueAhead, by rank; nil: the host's part is written with each operation
-	place           []int32              // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
-	Runs            []int8               // by op: how often the schedule runs it; nil: once
-	IssueShares     []float64            // by op: of the captured time to issue it, what it takes as planned; nil: all of it
-	HostPeriod      trace.Time           // of the slowest rank (Rank.period); 0 unless Ahead
-	calm            [][]trace.Time       // result of undisturbed
-	called          []int32              // by op: its first issue: index in the rank's calls, plus 1
-	where           []Point              // by op: behind its post
-	endedBefore     []int32              // result of timeOrder, once it is asked for
-	busy            []bool
-	withoutProfiler float64        // of hostsWithout; 0: not known yet
-	inGraph         *trace.Time    // graphGap; nil: not yet known
-	onlyPairs       *bool          // OnlyPairs; nil: not yet known
-	skews           [][]trace.Time // of captured collectives, by rank: distribution that late draws from
+// What is told of a plan.
+type told struct {
+	Runs       []int8               // by op: how often the schedule runs it; nil: once
+	Never      []string             // reasons for which nothing like it has run on hardware (NeverRun)
+	Notes      []string             // on what the plan did (Note)
+	Overlapped []trace.CollectiveOp // whose collectives all run beside compute in the captured schedule: only settings change them
+	OwnGroup   bool                 // channels are those of a process group of its own, whose stream delays none (rule S23)
+}
+
+// A hostPlan is how the hosts issue operations.
+type hostPlan struct {
+	Ahead       bool           // they run ahead of the devices as in a loop (runAhead)
+	IssueShares []float64      // by op: of the captured time to issue it, what it takes as planned; nil: all of it
+	HostPeriod  trace.Time     // of the slowest rank (Rank.period); 0 unless Ahead
+	once        bool           // IssueAhead: there is one iteration
+	oneGraph    bool           // IssueAhead: a captured graph launches all, not only some pairs
+	calm        [][]trace.Time // result of undisturbed
+	without     float64        // of hostsWithout; 0: not known yet
+	inGraph     *trace.Time    // graphGap; nil: not yet known
+	onlyPairs   *bool          // OnlyPairs; nil: not yet known
+}
+
+// A writing is what only writing needs.
+type writing struct {
+	WriteRank   func(r *Rank)  // writes all operations of a rank
+	anchored    bool           // AtCapturedStarts
+	Done        []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
+	ranks       []*Rank
+	before      []program.Stream // of the rank written last
+	hostOrder   [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
+	place       []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
+	called      []int32          // by op: its first issue: index in the rank's calls, plus 1
+	where       []Point          // by op: behind its post
+	endedBefore []int32          // result of timeOrder, once it is asked for
+	busy        []bool
+	costs       cost.Laws // by Laws
+	gangs       cost.Memo[gangKey, []gang]
+	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
 }
 
 // Settings are how a strategy launches operations and moves collectives. They hold for the
@@ -167,8 +181,9 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, where: make([]Point, len(w.Ops)),
+		First: map[int32]int{}, Replaced: map[int32]bool{},
 	}
+	pl.where = make([]Point, len(w.Ops))
 	pl.countRereads()
 	pl.Done = make([]program.Flag, len(w.Ops))
 	for id, ops := range w.Ranks {
@@ -179,7 +194,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.FlagOf(id, fmt.Sprintf("issued by the host of rank %d", id)), byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
-		r.HostPace = pl.hostPace(id)
+		r.HostPace = w.HostPace(id, m.Launch.Call.Or(0))
 		if id < len(w.Hosts) {
 			r.syncs = w.Hosts[id].Syncs
 		}
@@ -295,9 +310,7 @@ func (pl *Planner) Write() *program.Program {
 			pl.writeRank(rank)
 		}
 	}
-	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
-	pl.gangs, pl.kernels, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil
-	pl.costs = cost.Laws{}
+	pl.writing = writing{}
 	pl.nameOrigins()
 	return pl.Program
 }

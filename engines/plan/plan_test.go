@@ -133,7 +133,7 @@ func TestHostPace(t *testing.T) {
 		{"none in the profile", unknown, []trace.Time{2 * call, call}, 1},
 	} {
 		pl := &Planner{Machine: c.m, Workload: &workload.Workload{Calls: c.calls}}
-		if got := pl.hostPace(0); math.Abs(got-c.want) > 1e-3 {
+		if got := pl.Workload.HostPace(0, pl.Machine.Launch.Call.Or(0)); math.Abs(got-c.want) > 1e-3 {
 			t.Errorf("%s: %g, want %g", c.name, got, c.want)
 		}
 	}

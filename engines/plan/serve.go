@@ -13,9 +13,8 @@ import (
 // What strategies that replace pairs by kernels and copies of their own have in common: which
 // pairs they serve, what the ranks of a pair share, and kernels of collectives.
 
-// Serve takes the pairs for which ok is true. If there are none it returns a NotApplicable error
-// with the last reason that ok gave, or with none.
-func (pl *Planner) Serve(strategy, none string, ok func(*workload.Pair) (serves bool, why string)) error {
+// Serve takes the pairs for which ok is true. If there are none it returns the reason of a pair that ok refused, else none.
+func (pl *Planner) Serve(none string, ok func(*workload.Pair) (serves bool, why string)) string {
 	pl.Take(func(p *workload.Pair) bool {
 		serves, why := ok(p)
 		if why != "" {
@@ -24,9 +23,9 @@ func (pl *Planner) Serve(strategy, none string, ok func(*workload.Pair) (serves 
 		return serves
 	})
 	if len(pl.Pairs) == 0 {
-		return &NotApplicable{Strategy: strategy, Why: none}
+		return none
 	}
-	return nil
+	return ""
 }
 
 // NoLinks is the reason why nothing can be sent between GPUs of a node; "" if it can.

@@ -190,19 +190,8 @@ func (c *Steps) Whole() Interval {
 // undisturbed ones (Disturbed). A single iteration has its length; a run without iterations
 // has the whole run's time.
 func (c *Steps) Time() trace.Time {
-	ran, overlap := c.Ran()
-	n := len(ran)
-	switch {
-	case c.only > 0:
-		return c.median().Length()
-	case n == 0:
-		return c.Whole().Length()
-	case n == 1:
-		return ran[0].End - ran[0].Start
-	case overlap:
-		return (c.filled(ran) + lastEnd(ran) - ran[0].End) / trace.Time(n)
-	}
-	return c.typical(ran).Length()
+	is, rounds := c.Typical()
+	return is.Length() / trace.Time(rounds)
 }
 
 // unequal is how many times longer one iteration of the same operations takes than another if something disturbed it:

@@ -62,11 +62,11 @@ type Strategy struct {
 
 	// Rebuild changes the workload before it is planned, as by cutting chains anew; nil: not.
 	// It returns the workload itself if there is nothing to change.
-	Rebuild func(w *workload.Workload, m machine.Machine, v Values, sc Scenario) *workload.Workload
+	Rebuild func(w *workload.Workload, m machine.Machine, v Values) *workload.Workload
 
 	// Plan selects the pairs that the strategy serves (Planner.Take) and returns the function
-	// that writes them. It returns a NotApplicable error if there are none.
-	Plan func(pl *Planner, v Values) (Emitter, error)
+	// that writes them, or the reason, in one line, why it does not apply.
+	Plan func(pl *Planner, v Values) (emit Emitter, why string)
 }
 
 // An Emitter writes the operations of a pair on one rank.
@@ -81,28 +81,28 @@ func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Sc
 			s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
 	}
 	if e.Rebuild != nil {
-		w = e.Rebuild(w, m, v, sc)
+		w = e.Rebuild(w, m, v)
 	}
 	pl, err := NewPlanner(w, m, sc)
 	if err != nil {
 		return nil, nil, err
 	}
-	emit, err := e.Plan(pl, v)
-	if err != nil {
-		return nil, nil, err
+	emit, why := e.Plan(pl, v)
+	if why != "" {
+		return nil, nil, &NotApplicable{e.Name, why}
 	}
 	pl.pool()
 	return pl, emit, nil
 }
 
-// TooManyFlags returns a NotApplicable error if the program that was written has more flags than can be simulated.
-func (pl *Planner) TooManyFlags(strategy string) error {
+// TooManyFlags is the reason why the program that was written cannot be simulated, or "".
+func (pl *Planner) TooManyFlags() string {
 	n, world := pl.Program.Flags.Len(), pl.Workload.World
 	if n <= mostFlags {
-		return nil
+		return ""
 	}
 	ranks := max(1, int(float64(world)*math.Sqrt(mostFlags/float64(n))))
-	return &NotApplicable{strategy, fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, world, ranks)}
+	return fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, world, ranks)
 }
 
 // replaces reports whether another kernel than the captured one moves the bytes of collectives.

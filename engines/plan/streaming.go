@@ -145,19 +145,6 @@ func (pl *Planner) sumsExperts(p *workload.Pair) string {
 	return fmt.Sprintf("what is sent are sums of %d rows each of %s, which lie in different tiles", p.Experts, trace.Short(pl.Workload.Ops[p.First[0]].Name))
 }
 
-// TooFewRows is the reason why a pair cannot be cut into n parts; "" if it can. Every part
-// needs at least one row.
-func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
-	for _, id := range append(p.First[:1:1], p.Second[:1]...) {
-		if op := &pl.Workload.Ops[id]; op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.M < int64(n) {
-			return fmt.Sprintf("chunks=%d: %s has %d rows", n, trace.Short(op.Name), op.Shape.M)
-		} else if k := int64(max(1, p.Experts)); k > 1 && op.Shape.Kind == workload.GEMM && op.Shape.M/k < int64(n) {
-			return fmt.Sprintf("chunks=%d: %s has rows of %d tokens", n, trace.Short(op.Name), op.Shape.M/k)
-		}
-	}
-	return ""
-}
-
 // MidPart is the k-th of n parts of an operation between the two of a pair.
 func (pl *Planner) MidPart(op *workload.Op, k, n int) program.Command {
 	if op.Kind == trace.Copy {

@@ -2,6 +2,9 @@ package plan
 
 import (
 	"cmp"
+	_ "embed" // the table of ways
+	"encoding/csv"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,15 +49,15 @@ var (
 
 // The vendors of GPUs, and their libraries of collectives, of which a way names one or both.
 const (
-	NVIDIA  = "NVIDIA"
-	AMD     = "AMD"
-	Library = "NCCL or RCCL"
+	NVIDIA        = "NVIDIA"
+	AMD           = "AMD"
+	eitherLibrary = "NCCL or RCCL"
 )
 
-var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": Library}
+var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": eitherLibrary}
 
 // libraries are those that any program uses.
-var libraries = map[string]bool{"NCCL": true, "RCCL": true, Library: true}
+var libraries = map[string]bool{"NCCL": true, "RCCL": true, eitherLibrary: true}
 
 // VendorOf is the vendor of a GPU, by its name; "" if the name does not tell.
 func VendorOf(gpu string) string {
@@ -69,6 +72,51 @@ func VendorOf(gpu string) string {
 
 // LibraryOf is the library of collectives on a GPU.
 func LibraryOf(gpu string) string { return libraryOf[VendorOf(gpu)] }
+
+//go:embed ways.csv
+var waysTable string
+
+// waysTold are the ways of the table, by setting.
+var waysTold = readWays()
+
+// readWays reads the table: a row is a way for each of its settings and vendors. It panics at a row that is no way.
+func readWays() map[string][]Way {
+	table := csv.NewReader(strings.NewReader(waysTable))
+	table.Comment = '#'
+	rows, err := table.ReadAll()
+	if err != nil {
+		panic("engines/plan/ways.csv: " + err.Error())
+	}
+	ways := map[string][]Way{}
+	for i, row := range rows[1:] {
+		w := Way{With: row[1], Native: row[4] == "native", Effort: Effort(row[5]), Library: row[6], Says: row[8], Line: row[9], Note: row[10]}
+		w.Change = map[string]int{"fewer": -1, "more": 1}[row[4]]
+		for name := range strings.FieldsSeq(row[2]) {
+			op, ok := trace.ParseCollectiveOp(name)
+			if !ok {
+				panic(fmt.Sprintf("engines/plan/ways.csv: row %d: no collective is called %q", i+1, name))
+			}
+			w.Ops = append(w.Ops, op)
+		}
+		for setting := range strings.FieldsSeq(row[0]) {
+			versions := strings.Split(row[7], "|")
+			for k, vendor := range strings.Split(row[3], "|") {
+				w.Vendor, w.Version = vendor, versions[min(k, len(versions)-1)]
+				ways[setting] = append(ways[setting], w)
+			}
+		}
+	}
+	return ways
+}
+
+// WaysOf are the ways of the table to get a strategy, or a parameter's values, by name.
+func WaysOf(setting string) []Way {
+	ways, ok := waysTold[setting]
+	if !ok {
+		panic("engines/plan/ways.csv has no way to get " + setting)
+	}
+	return slices.Clip(ways)
+}
 
 // A Way is one way to get a strategy, or a value of one of its parameters, on a real system.
 type Way struct {
@@ -189,7 +237,7 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 			if strings.HasPrefix(w.Line, "XLA_FLAGS=") {
 				w.Note = strings.TrimPrefix(w.Note+"; "+moreFlags, "; ")
 			}
-			if w.Library == Library {
+			if w.Library == eitherLibrary {
 				w.Library = libraryOf[t.Vendor]
 			}
 			ways = append(ways, w)
@@ -293,21 +341,17 @@ const AnyNumber = "*"
 
 // Changes are what a plan changes.
 type Changes struct {
-	Workload   *workload.Workload   // of the plan: it may be cut anew
-	Runs       []int8               // by op of Workload: how often it runs; nil: once
-	Pairs      []*workload.Pair     // none: the schedule of all collectives
-	Ops        []trace.CollectiveOp // of the collectives that it changes: each once, ascending
-	Never      []string             // reasons for which nothing like it has run on hardware
-	Notes      []string             // on what the plan did
-	Overlapped []trace.CollectiveOp // of which all run beside compute in the captured schedule: only settings change them
-	Rest       float64              // share of the captured device time that it leaves alone (leftAlone)
-	OwnGroup   bool                 // as of Planner
+	told
+	Workload *workload.Workload   // of the plan: it may be cut anew
+	Pairs    []*workload.Pair     // none: the schedule of all collectives
+	Ops      []trace.CollectiveOp // of the collectives that it changes: each once, ascending
+	Rest     float64              // share of the captured device time that it leaves alone (leftAlone)
 }
 
 // Changes returns what the plan changes: the collectives of its pairs, or without pairs those that
 // ChangesOnly selects.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Runs: pl.Runs, Never: pl.Never, Notes: pl.Notes, Overlapped: pl.Overlapped, OwnGroup: pl.OwnGroup}
+	c := Changes{Workload: pl.Workload, told: pl.told}
 	add := func(coll *workload.Collective) {
 		if coll.Op != trace.Barrier && !slices.Contains(c.Ops, coll.Op) {
 			c.Ops = append(c.Ops, coll.Op)
@@ -419,18 +463,11 @@ func (w Way) String() string {
 	return text
 }
 
-// Collectives that NCCL and RCCL run on channels of their own, and those made of sends and
-// receives, which have other channels (NCCL 2.28, src/graph/paths.cc; NVIDIA/nccl issue 1598).
-var (
-	ringOps     = []trace.CollectiveOp{trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.Broadcast, trace.Reduce}
-	sendOps     = []trace.CollectiveOp{trace.AllToAll, trace.SendRecv, trace.Gather, trace.Scatter}
-	copyOps     = []trace.CollectiveOp{trace.AllGather, trace.AllToAll, trace.Gather, trace.Scatter}
-	OnlyGathers = []trace.CollectiveOp{trace.AllGather}
-	OnlySums    = []trace.CollectiveOp{trace.AllReduce}
-)
+// copyOps are the collectives that copy.
+var copyOps = []trace.CollectiveOp{trace.AllGather, trace.AllToAll, trace.Gather, trace.Scatter}
 
-// everyCommunicator is what to heed about variables of a library.
-const everyCommunicator = "holds for every communicator of the process"
+// OnlyGathers are the collectives of one kind.
+var OnlyGathers = []trace.CollectiveOp{trace.AllGather}
 
 // moreFlags is what to heed about the flags of XLA (xla/debug_options_flags.cc).
 const moreFlags = "add it to the flags that XLA_FLAGS has"
@@ -441,52 +478,15 @@ var (
 		Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured",
 		Tune: []int{2, 4, 8, 16, 24, 32}, Measured: []string{AnyNumber}, Costs: "fewer leave compute units to compute and move fewer bytes a second",
 		Work: "a collective kernel with that many workgroups",
-		Ways: []Way{
-			{Ops: ringOps, Vendor: NVIDIA, Change: -1, Effort: ByFlag, Library: "NCCL", Version: "2.17", Line: "NCCL_MAX_CTAS=%channels", Note: everyCommunicator + "; NCCL_MAX_NCHANNELS before 2.17"},
-			{Ops: ringOps, Vendor: NVIDIA, Change: 1, Effort: ByFlag, Library: "NCCL", Version: "2.17", Line: "NCCL_MIN_CTAS=%channels", Note: everyCommunicator + ", as far as the library allows; NCCL_MIN_NCHANNELS before 2.17"},
-			{Ops: ringOps, Vendor: NVIDIA, Effort: ByCode, Library: "PyTorch", Version: "2.1", Line: "options = torch.distributed.ProcessGroupNCCL.Options()\noptions.config.min_ctas = options.config.max_ctas = %channels\ngroup = torch.distributed.new_group(pg_options=options)", Says: "set max_ctas=%channels for its group", Note: "for one process group, which has a stream of its own"},
-			{Ops: sendOps, Vendor: NVIDIA, Change: -1, Effort: ByFlag, Library: "NCCL", Line: "NCCL_MAX_P2P_NCHANNELS=%channels", Note: everyCommunicator + "; the library takes a power of two"},
-			{Ops: sendOps, Vendor: NVIDIA, Change: 1, Effort: ByFlag, Library: "NCCL", Line: "NCCL_MIN_P2P_NCHANNELS=%channels", Note: everyCommunicator + "; the library takes a power of two"},
-			{Ops: ringOps, Vendor: AMD, Change: -1, Effort: ByFlag, Library: "RCCL", Line: "NCCL_MAX_NCHANNELS=%channels", Note: everyCommunicator + "; NCCL_MAX_CTAS and max_ctas are ignored before June 2026 (ROCm/rocm-systems 7604)"},
-			{Ops: ringOps, Vendor: AMD, Change: 1, Effort: ByFlag, Library: "RCCL", Line: "NCCL_MIN_NCHANNELS=%channels", Note: everyCommunicator + "; more than 64 are ignored with fewer than 8 GPUs"},
-			{Ops: sendOps, Vendor: AMD, Change: -1, Effort: ByFlag, Library: "RCCL", Line: "NCCL_MAX_P2P_NCHANNELS=%channels", Note: everyCommunicator + "; within a node older versions double it (ROCm/rocm-systems 10718)"},
-			{Ops: sendOps, Vendor: AMD, Change: 1, Effort: ByFlag, Library: "RCCL", Line: "NCCL_MIN_P2P_NCHANNELS=%channels", Note: everyCommunicator},
-		},
+		Ways: WaysOf("channels"),
 	}
 	PriorityParam = Param{
 		Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups", Measured: []string{"off", "on"},
-		Ways: []Way{
-			{Effort: ByFlag, Library: "PyTorch", Version: "2.2", Line: "TORCH_NCCL_HIGH_PRIORITY=1", Note: "holds for every process group"},
-			{
-				Effort: ByFlag, Library: trace.XLA,
-				Line: "XLA_FLAGS=--xla_gpu_enable_highest_priority_async_stream=true", Note: "its default",
-			},
-			{Effort: ByCode, Library: "PyTorch", Version: "1.8", Line: "options = torch.distributed.ProcessGroupNCCL.Options(is_high_priority_stream=True)\ngroup = torch.distributed.new_group(pg_options=options)", Note: "instead of the variable: for one process group"},
-		},
+		Ways: WaysOf("priority"),
 	}
 	GraphParam = Param{
 		Name: "graph", Default: AsCaptured, Choices: []string{AsCaptured, "on"}, Doc: "on: launched by a captured graph, the host costs nothing", Keep: true, ranOn: ranOn[:1],
 		Costs: "shapes and addresses must not change between iterations",
-		Ways: []Way{
-			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Says: "capture the iteration in a CUDA graph", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},
-			{
-				Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12",
-				Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda"),
-			},
-			{
-				With: "graph=on", Effort: ByFlag, Library: trace.XLA, Says: "launch collectives from CUDA graphs too",
-				Line: "XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,COLLECTIVES",
-			},
-			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Says: "capture the iteration in a HIP graph", Line: captureByStream("hip")},
-		},
+		Ways:  WaysOf("graph"),
 	}
 )
-
-// captureByStream captures what an iteration puts on a stream, and launches that instead, with a runtime's functions.
-func captureByStream(runtime string) string {
-	return strings.ReplaceAll(`RStreamBeginCapture(stream, RStreamCaptureModeThreadLocal);
-iteration(stream);
-RStreamEndCapture(stream, &graph);
-RGraphInstantiate(&exec, graph, 0);
-// each iteration: RGraphLaunch(exec, stream);`, "R", runtime)
-}

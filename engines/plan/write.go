@@ -40,17 +40,13 @@ func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 	r.Written(s, op)
 }
 
-// communication is the kernel of a collective: the library's, or the strategy's
-// replacement.
+// communication is the kernel of a collective that keeps its place: beside the compute that ran beside it (rule L5).
 func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel {
-	if pl.CollectiveKernel != nil {
-		if k := pl.CollectiveKernel(op); k != nil {
-			return k
-		}
+	var runners []workload.CoRun
+	if iso, row := pl.Workload.Isolation, int(op.Collective); iso != nil && row < len(iso.CoRunners) {
+		runners = iso.CoRunners[row]
 	}
-	p := pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, nil)
-	pl.slowAsCaptured(&p, op.Collective)
-	return pl.Carried(op, p)
+	return pl.Regrouped(op, &pl.Workload.Collectives[op.Collective], channels, runners)
 }
 
 // replaces reports whether a kernel of the strategy's replaces that of a collective.

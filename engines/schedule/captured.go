@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -21,26 +22,26 @@ var Captured = plan.Strategy{
 	Params: []plan.Param{
 		graphParam(),
 	},
-	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Scenario) *workload.Workload {
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		if v["graph"] == "off" {
-			return plan.Eager(w, m)
+			return edit.Eager(w, m)
 		}
 		return w
 	},
-	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	Plan: func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload), v["graph"] == "on"
 		switch {
 		case pl.Graph && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Kind == trace.Compute && !op.Graph }):
-			return nil, &plan.NotApplicable{Strategy: "captured", Why: "graph=on: all of it is launched by captured graphs"}
+			return nil, "graph=on: all of it is launched by captured graphs"
 		case v["graph"] != "off":
 		case pl.Workload.Origins == nil:
-			return nil, &plan.NotApplicable{Strategy: "captured", Why: "graph=off: nothing was launched by a captured graph"}
+			return nil, "graph=off: nothing was launched by a captured graph"
 		default:
 			l := &pl.Machine.Launch
 			pl.Note("the least: a launch costs the host %.1f us, of a collective %.1f (launch.host and launch.host_collective of %s), and what the program does between launches is not in the trace",
 				1e6*l.Host.Or(0), 1e6*l.HostCollective.Or(0), pl.Machine.Profile)
 		}
-		return nil, nil
+		return nil, ""
 	},
 }
 
@@ -48,14 +49,7 @@ var Captured = plan.Strategy{
 func graphParam() plan.Param {
 	p := plan.GraphParam.Ran(plan.AsCaptured, "on")
 	p.Choices, p.Doc = append(p.Choices, "off"), p.Doc+"; off: the host launches each operation of captured graphs"
-	p.Ways = append(slices.Clone(p.Ways),
-		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.VLLM, Line: "--enforce-eager"},
-		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.SGLang, Line: "--disable-cuda-graph"},
-		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: trace.XLA, Line: "XLA_FLAGS=--xla_gpu_enable_command_buffer="},
-		plan.Way{
-			With: "graph=off", Effort: plan.ByCode, Library: "PyTorch", Says: "launch without a captured graph",
-			Note: "call the step itself instead of graph.replay()",
-		})
+	p.Ways = slices.Concat(p.Ways, plan.WaysOf("graph=off"))
 	p.Ways[0].With = "graph=on"
 	return p
 }
@@ -64,5 +58,5 @@ func graphParam() plan.Param {
 // alone, hold what they need and slow each other.
 var InPlace = plan.Strategy{
 	Name: "captured with interference",
-	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
+	Plan: func(*plan.Planner, plan.Values) (emit plan.Emitter, why string) { return nil, "" },
 }

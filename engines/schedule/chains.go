@@ -94,7 +94,7 @@ func (s *step) holdChains(captured []*item, chains *chainSet, n int) {
 		var o microBatchOrder
 		for _, it := range order[:to] {
 			if c, ok := ends[it.op.ID]; ok {
-				o = append(o, []pipelineChunk{c})
+				o = append(o, c)
 			}
 		}
 		return o.InFlight()

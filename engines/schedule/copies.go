@@ -9,52 +9,29 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-const (
-	copiesAhead = "ahead"
-	saysAhead   = "copy to the GPU one layer ahead, on a stream of its own"
-)
+const copiesAhead = "ahead"
 
 // copiesParam moves copies from the host, which edit.Ahead does.
 var copiesParam = plan.Param{
 	Name: "copies", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, copiesAhead}, Keep: true, Alone: true,
 	Doc:   "ahead: copies from the host's memory on a stream of their own, each group of them during the kernels before those that use it",
 	Costs: "a second buffer for what is copied, and the host's memory pinned", Measured: []string{plan.AsCaptured, copiesAhead},
-	Ways: []plan.Way{
-		{
-			With: "copies=ahead", Effort: plan.ByCode, Library: "PyTorch", Version: "1.10", Says: saysAhead,
-			Line: "copies = torch.cuda.Stream()\nwith torch.cuda.stream(copies):  # before layer i computes\n" +
-				"    copies.wait_event(computed[i - 1])\n    buffers[(i + 1) % 2].copy_(weights[i + 1], non_blocking=True)\n" +
-				"    copied[i + 1].record()\n" +
-				"torch.cuda.current_stream().wait_event(copied[i])  # then layer i, then computed[i].record()",
-			Note: "weights are pinned (pin_memory()); copied and computed are lists of torch.cuda.Event",
-		},
-		{
-			With: "copies=ahead", Native: true, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "CUDA", Version: "11",
-			Says: saysAhead,
-			Note: "cudaMemcpyAsync from memory of cudaMallocHost on a second stream into the other buffer; cudaStreamWaitEvent both ways",
-		},
-		{
-			With: "copies=ahead", Native: true, Vendor: plan.AMD, Effort: plan.ByCode, Library: "HIP", Version: "ROCm 5",
-			Says: saysAhead,
-			Note: "hipMemcpyAsync from memory of hipHostMalloc on a second stream into the other buffer; hipStreamWaitEvent both ways",
-		},
-	},
+	Ways: plan.WaysOf("copies"),
 }
 
 // planCopies plans a workload whose copies from the host have a stream of their own: every operation keeps its place there.
-func planCopies(pl *plan.Planner, v plan.Values) error {
+func planCopies(pl *plan.Planner, v plan.Values) (why string) {
 	w := pl.Workload
 	if w.Order == nil {
-		why := "no copy from the host runs among kernels on a stream of compute"
 		if len(w.Collectives) > 0 {
-			why = "copies=ahead is for captures without collectives"
+			return "copies=ahead is for captures without collectives"
 		}
-		return &plan.NotApplicable{Strategy: "multistream", Why: why}
+		return "no copy from the host runs among kernels on a stream of compute"
 	}
 	pl.Pairs = nil
 	pl.Memory.Bytes += copiedAhead(w)
 	pl.Note("copies from the host bring what it has at any time, as weights; what it makes within the step comes no earlier")
-	return planStep(pl, "multistream", stepOptions{values: v, keep: true})
+	return planStep(pl, stepOptions{values: v, keep: true})
 }
 
 // copiedAhead is the most bytes that copies brought between kernels of the capture, on any rank: a buffer of as many more.

@@ -41,7 +41,7 @@ func TestMarked(t *testing.T) {
 		within(30, 35, pipelineChunk{Part: backwardPart, Group: 1, Split: true}), within(40, 50, pipelineChunk{Part: weights, Group: 1}),
 	})
 	got := fmt.Sprint(x.head, x.microBatchOrder, x.of(forwardPart, 0, 0, 1), x.of(backwardPart, 0, 1), x.tail, x.count)
-	want := "[0] [[{0 0 0 0 false}] [{0 0 1 0 false}] [{1 0 1 0 true}] [{2 0 1 0 false}]] [1 2 3] [4] [5] [2 1]"
+	want := "[0] [{0 0 0 false} {0 0 1 false} {1 0 1 true} {2 0 1 false}] [1 2 3] [4] [5] [2 1]"
 	if got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
 	}
@@ -66,13 +66,12 @@ func actions(p *pipelinePlan, rank int) string {
 		}
 	}
 	slices.SortFunc(mine, func(a, b sentMessage) int { return cmp.Compare(posts[a].Turn, posts[b].Turn) })
-	for i, step := range p.Orders[0][rank] {
+	for i, c := range p.Orders[0][rank] {
 		for len(mine) > 0 && posts[mine[0]].Steps <= i {
 			_, c, _ := p.Beside(mine[0].From, mine[0].pipelineChunk, 1)
 			name(c.Group*stages+rank, c, "RECV_")
 			mine = mine[1:]
 		}
-		c := step[0]
 		name(c.Group*stages+rank, c, "")
 		if _, _, ok := p.Beside(rank, c, 1); ok {
 			c.Split = false

@@ -26,60 +26,27 @@ var Multistream = plan.Strategy{
 		{
 			Name: "prefetch", Default: "0", Experimental: true, Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
 			Ops: plan.OnlyGathers, Costs: "the memory of one more block each", Work: "gathers issued that many modules ahead",
-			Ways: []plan.Way{{
-				Effort: plan.ByCode, Library: plan.FSDP, Version: "2.5", Says: "gather %prefetch modules ahead",
-				Line: "blocks = list(model.layers)\nfor i, block in enumerate(blocks):\n    block.set_modules_to_forward_prefetch(blocks[i + 1 : i + 1 + %prefetch])\n    block.set_modules_to_backward_prefetch(blocks[max(0, i - %prefetch) : i][::-1])",
-				Note: "model.layers are the modules that fully_shard is called on, in the order in which they run",
-			}},
+			Ways: plan.WaysOf("prefetch"),
 		},
 		keepParam,
 		{
 			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; a step of inference that is one chain is split into so many batches; 0: as captured",
 			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains", Alone: true,
-			Ways: []plan.Way{
-				{With: "interleave=2", Ops: experts, Effort: plan.ByFlag, Library: plan.SGLang, Version: "0.4.7", Line: "--enable-two-batch-overlap"},
-				{With: "interleave=2", Ops: experts, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.11", Line: "--enable-dbo", Note: "with data and expert parallelism, and DeepEP"},
-				{With: "interleave=2", Ops: experts, Effort: plan.ByFlag, Library: plan.Megatron, Version: "0.14", Line: "--overlap-moe-expert-parallel-comm", Note: "forward of one micro-batch beside backward of another; without pipeline parallelism, or with its virtual stages"},
-				{Effort: plan.ByCode, Library: "PyTorch", Says: "alternate %interleave micro-batches", Note: "run %interleave micro-batches alternately: issue the collective of one with async_op=True, compute on the next, then wait"},
-			},
+			Ways: plan.WaysOf("interleave"),
 		},
 		{
 			Name: "schedule", Default: pipelineSchedules[0], Choices: pipelineSchedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc:      "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b; dualpipe has two directions",
-			Costs:    "gpipe: activations of all micro-batches; interleaved: more messages; dualpipe: twice the parameters",
+			Doc:      "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b",
+			Costs:    "gpipe: activations of all micro-batches; interleaved: more messages",
 			Work:     "a schedule that splits backward: gradients of weights as a call of their own",
 			Measured: []string{"captured", "gpipe", "1f1b", "interleaved", "zb"},
-			Ways: []plan.Way{
-				{
-					With: "schedule=gpipe", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use ScheduleGPipe",
-					Line: "schedule = torch.distributed.pipelining.ScheduleGPipe(stage, n_microbatches, loss_fn)",
-				},
-				{
-					With: "schedule=1f1b", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use Schedule1F1B",
-					Line: "schedule = torch.distributed.pipelining.Schedule1F1B(stage, n_microbatches, loss_fn)", Note: "Megatron's default",
-				},
-				{With: "schedule=interleaved", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use ScheduleInterleaved1F1B", Line: "schedule = torch.distributed.pipelining.ScheduleInterleaved1F1B(stages, n_microbatches, loss_fn)"},
-				{
-					With: "schedule=interleaved groups=0", Effort: plan.ByFlag, Library: plan.Megatron,
-					Line: "--num-virtual-stages-per-pipeline-rank 2", Note: "with --overlap-p2p-communication, its default there",
-				},
-				{With: "schedule=interleaved groups=2|3|4|6|8", Effort: plan.ByFlag, Library: plan.Megatron, Line: "--num-virtual-stages-per-pipeline-rank %groups", Note: "with --overlap-p2p-communication, its default there"},
-				{With: "schedule=zb", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use ScheduleInterleavedZeroBubble", Line: "schedule = torch.distributed.pipelining.ScheduleInterleavedZeroBubble(stages, n_microbatches, loss_fn)"},
-				{With: "schedule=zb", Effort: plan.ByCode, Library: "sail-sg/zero-bubble-pipeline-parallelism", Line: "--enable-optimizer-post-validation", Note: "a fork of Megatron-LM"},
-				{
-					With: "schedule=dualpipe", Effort: plan.ByCode, Library: "DualPipe", Says: "use DualPipe",
-					Line: "model = dualpipe.DualPipe((stage, stage_from_the_end))", Note: "stages implement overlapped_forward_backward",
-				},
-			},
+			Ways:     plan.WaysOf("schedule"),
 		},
 		{
 			Name: "microbatches", Default: "0", Keep: true, Most: 1 << 12, For: "schedule=" + strings.Join(pipelineSchedules[1:], "|"), Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc: "pipelines: micro-batches that the batch of a step is divided into; 0: as captured", Costs: "smaller operations",
 			Measured: []string{plan.AnyNumber},
-			Ways: []plan.Way{{
-				Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "set n_microbatches=%microbatches",
-				Note: "n_microbatches=%microbatches of the schedule",
-			}},
+			Ways:     plan.WaysOf("microbatches"),
 		},
 		{
 			Name: "groups", Default: "0", Experimental: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
@@ -91,7 +58,7 @@ var Multistream = plan.Strategy{
 		{
 			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",
 			Tune: []int{2}, Costs: "memory of that many outputs",
-			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Says: "wait %buffers iterations later for each collective", Note: "before an iteration wait for the collective of %buffers iterations before"}},
+			Ways: plan.WaysOf("buffers"),
 		},
 		{
 			Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured", Measured: []string{plan.AnyNumber},
@@ -103,32 +70,15 @@ var Multistream = plan.Strategy{
 		},
 		{
 			Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective", Costs: "compute on fewer units", Work: "a persistent GEMM kernel that leaves compute units free",
-			Ways: []plan.Way{{Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Version: "2.7", Line: "torch._C._set_sm_carveout_experimental(%carve)", Note: "private; scaled matrix multiplications and inductor's persistent ones heed it"}},
+			Ways: plan.WaysOf("carve"),
 		},
 	},
-	Ways: []plan.Way{
-		{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Says: "let DDP overlap", Note: "reduces each bucket beside backward by default; not under no_sync()"},
-		{Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "let FSDP overlap", Note: "fully_shard of every block gathers and reduces beside compute by default"},
-		{
-			Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
-			Says: "let FSDP overlap",
-			Note: "an auto_wrap_policy that wraps every block gathers and reduces beside compute by default",
-		},
-		{Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-grad-reduce", Note: "of data parallelism"},
-		{Ops: plan.OnlyGathers, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-param-gather --use-distributed-optimizer", Note: "of data parallelism"},
-		{
-			Effort: plan.ByFlag, Library: trace.XLA, Version: "jaxlib 0.4.18", Says: "let XLA's latency-hiding scheduler overlap",
-			Line: "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true",
-			Note: "the default of jaxlib 0.11; JAX_ENABLE_PGLE=true lets it know the times of a profile, and " +
-				"--xla_gpu_enable_pipelined_all_gather, _all_reduce and _reduce_scatter move collectives between the iterations of a loop",
-		},
-		{Effort: plan.ByCode, Library: "PyTorch", Version: "1.8", Says: "issue collectives with async_op=True", Note: "issue the collective with async_op=True and wait just before the first use; in a loop of independent iterations with buffers of their own, an iteration later"},
-	},
+	Ways: plan.WaysOf("multistream"),
 	// Compute is first in line anyway: the workgroups of a GEMM wait before those of the collective that follows it.
 	Rows:      map[string]string{"comm_priority": "priority=on", "compute_priority": "priority=off"},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
-	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		if v["copies"] == copiesAhead {
 			return edit.Ahead(w)
 		}
@@ -137,7 +87,7 @@ var Multistream = plan.Strategy{
 		if n < 2 || n > mostBatches || trains || tooFewTokens(w, n) != "" || !w.Serves() && chainsOf(w) > 1 {
 			return w
 		}
-		return plan.Batched(w, m, sc, 1, 1, n)
+		return edit.Batch(w, m, 1, 1, n)
 	},
 	Plan: planMultistream,
 }
@@ -171,50 +121,49 @@ func ofStep(v plan.Values) string {
 	return ""
 }
 
-func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planMultistream(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && p.Collective >= 0
 	})
 	if why := pl.SetCarrier(v); why != "" {
-		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
+		return nil, why
 	}
-	refuse := func(why string) error { return &plan.NotApplicable{Strategy: "multistream", Why: why} }
 	if v["copies"] == copiesAhead {
 		return nil, planCopies(pl, v)
 	}
 	if schedule := v["schedule"]; schedule != pipelineSchedules[0] && schedule != "" {
 		pl.Pairs = nil
 		if name := ofStep(v); name != "" {
-			return nil, refuse(name + " and a schedule of a pipeline are not planned together")
+			return nil, name + " and a schedule of a pipeline are not planned together"
 		}
 		p, why := newPipeline(pl, schedule, v.Int("microbatches"), v.Int("groups"))
 		if why != "" {
-			return nil, refuse(why)
+			return nil, why
 		}
 		if p.Same {
 			p = nil
 		}
-		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true, pipe: p})
+		return nil, planStep(pl, stepOptions{values: v, keep: true, pipe: p})
 	}
 	pl.Graph = v["graph"] == "on"
 	if why := independent(pl); why != "" {
 		if pl.Only != nil {
-			return nil, refuse(why)
+			return nil, why
 		}
 		if v.Int("buffers") > 0 {
-			return nil, refuse("buffers is for loops of one compute kernel and its collective: " + why)
+			return nil, "buffers is for loops of one compute kernel and its collective: " + why
 		}
 		pl.Pairs = nil
-		return nil, planStep(pl, "multistream", stepOptions{values: v})
+		return nil, planStep(pl, stepOptions{values: v})
 	}
 	if name := ofStep(v); name != "" {
-		return nil, refuse(name + " is for steps, and this trace is a loop of one compute kernel and its collective")
+		return nil, name + " is for steps, and this trace is a loop of one compute kernel and its collective"
 	}
 	o := occupancyOf(v)
 	for _, p := range pl.Pairs {
 		for _, id := range p.First {
 			if why := o.refuses(pl, &pl.Workload.Ops[id]); why != "" {
-				return nil, refuse(why)
+				return nil, why
 			}
 		}
 	}
@@ -227,7 +176,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	for i := range pl.Pairs {
 		o.note(pl, &pl.Pairs[i], v)
 	}
-	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true})
+	return nil, planStep(pl, stepOptions{values: v, loop: true})
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where

@@ -20,14 +20,11 @@ type pipelineChunk struct {
 	Part  part
 	Micro int
 	Group int  // interleaved: which of the rank's groups of layers, from the input on
-	Way   int  // dualpipe: 1 for micro-batches that begin at the last rank
 	Split bool // backward: without the gradients of weights, which are a chunk of their own
 }
 
-// An microBatchOrder is what a rank runs, one after another; two chunks of one step alternate.
-type microBatchOrder [][]pipelineChunk
-
-func (o *microBatchOrder) add(c ...pipelineChunk) { *o = append(*o, c) }
+// A microBatchOrder is what a rank runs, one after another.
+type microBatchOrder []pipelineChunk
 
 // A shape is what orders depend on.
 type shape struct {
@@ -59,104 +56,31 @@ func (s *shape) halves(ahead, late int) (o microBatchOrder) {
 	all := s.micros * v
 	for i := range all + max(ahead, 0) + max(late, 0) {
 		if i < all {
-			o.add(chunk(forwardPart, i))
+			o = append(o, chunk(forwardPart, i))
 		}
 		if k := i - ahead; k >= 0 && k < all && !s.forwardOnly {
 			c := chunk(backwardPart, k)
 			c.Split = late >= 0
-			o.add(c)
+			o = append(o, c)
 		}
 		if k := i - ahead - late; k >= 0 && late >= 0 {
-			o.add(chunk(weights, k))
+			o = append(o, chunk(weights, k))
 		}
 	}
 	return o
 }
 
-// dualPipe is DeepSeek-V3's order (section 3.2.1 and Table 2; deepseek-ai/DualPipe): micro-batches
-// enter at both ends, so that every rank has two stages, and forward of one direction runs with
-// backward of the other.
-func (s *shape) dualPipe(rank int) (o microBatchOrder) {
-	half, fromEnd := s.stages/2, min(rank, s.stages-1-rank)
-	outer := half - fromEnd - 1     // ranks between this one and the middle
-	next := map[pipelineChunk]int{} // by part and way: the next micro-batch
-	var late []pipelineChunk        // gradients of weights that are left for later
-	take := func(k part, way int) pipelineChunk {
-		c := pipelineChunk{Part: k, Way: way}
-		if rank >= half { // its own direction 0 is the one that begins nearer to it
-			c.Way = 1 - way
-		}
-		next[c]++
-		c.Micro = next[c] - 1
-		return c
-	}
-	forward := func(way int) { o.add(take(forwardPart, way)) }
-	back := func(way int, split bool) {
-		b := take(backwardPart, way)
-		if b.Split = split; split {
-			late = append(late, pipelineChunk{Part: weights, Micro: b.Micro, Way: b.Way})
-		}
-		o.add(b)
-	}
-	leftover := func() { o.add(late[0]); late = late[1:] }
-	both := func(f, b int) { o.add(take(forwardPart, f), take(backwardPart, b)) }
-	for range 2 * outer {
-		forward(0)
-	}
-	for range fromEnd + 1 {
-		forward(0)
-		forward(1)
-	}
-	for range outer {
-		back(1, true)
-		leftover()
-		forward(1)
-	}
-	for i := range s.micros/2 - s.stages + fromEnd + 1 {
-		if i == 0 && outer == 0 { // the other end waits for this forward
-			forward(0)
-			back(1, false)
-		} else {
-			both(0, 1)
-		}
-		both(1, 0)
-	}
-	for range outer {
-		back(1, false)
-		both(1, 0)
-	}
-	zero := false
-	for i := range fromEnd + 1 {
-		for way := 1; way >= 0; way-- {
-			zero = zero || i == (fromEnd+1)/2 && fromEnd%2 == way
-			back(way, zero)
-		}
-	}
-	for range outer {
-		leftover()
-		back(0, true)
-	}
-	for len(late) > 0 {
-		leftover()
-	}
-	return o
-}
+// inGroups reports whether the layers of a rank are in several groups.
+func inGroups(schedule string) bool { return schedule == "interleaved" || schedule == "zb" }
 
 // orders are those of a schedule, by stage, and the reason why there are none.
 func (s *shape) orders(schedule string) (list []microBatchOrder, why string) {
 	p, n := s.stages, s.micros
-	if s.forwardOnly && (schedule == "zb" || schedule == "dualpipe") {
-		return nil, fmt.Sprintf("schedule=%s moves gradients, and the trace has no backward", schedule)
-	}
-	switch schedule {
-	case "interleaved", "zb":
-		if s.groups > 1 && n%p != 0 {
-			return nil, fmt.Sprintf("schedule=%s runs micro-batches in sets of %d, one for each stage, and there are %d", schedule, p, n)
-		}
-	case "dualpipe":
-		if p%2 != 0 || n%2 != 0 || n < 2*p {
-			return nil, fmt.Sprintf("schedule=dualpipe needs an even number of stages and of micro-batches, at least two for each stage: there are %d and %d", p, n)
-		}
+	switch {
+	case s.forwardOnly && schedule == "zb":
+		return nil, "schedule=zb moves gradients, and the trace has no backward"
+	case inGroups(schedule) && s.groups > 1 && n%p != 0:
+		return nil, fmt.Sprintf("schedule=%s runs micro-batches in sets of %d, one for each stage, and there are %d", schedule, p, n)
 	}
 	for stage := range p {
 		switch later := p - 1 - stage; schedule {
@@ -168,8 +92,6 @@ func (s *shape) orders(schedule string) (list []microBatchOrder, why string) {
 			list = append(list, s.inTurn(min(2*later+(s.groups-1)*p, n*s.groups)))
 		case "zb":
 			list = append(list, s.halves(min(later+(s.groups-1)*p, n*s.groups), stage))
-		case "dualpipe":
-			list = append(list, s.dualPipe(stage))
 		}
 	}
 	return list, ""
@@ -179,18 +101,14 @@ func (s *shape) orders(schedule string) (list []microBatchOrder, why string) {
 // time: from their forward until their gradients are made.
 func (o microBatchOrder) InFlight() (most int) {
 	n := 0
-	for _, step := range o {
-		done := 0
-		for _, c := range step {
-			switch {
-			case c.Part == forwardPart:
-				n++
-			case c.Part == weights || !c.Split:
-				done++
-			}
+	for _, c := range o {
+		switch {
+		case c.Part == forwardPart:
+			n++
+			most = max(most, n)
+		case c.Part == weights || !c.Split:
+			n--
 		}
-		most = max(most, n)
-		n -= done
 	}
 	return most
 }

@@ -40,11 +40,10 @@ type messageKey struct {
 	pipelineChunk
 }
 
-// A partKey is a part of a captured collective. owner is the rank whose layers it belongs to.
+// A partKey is a part of a captured collective.
 type partKey struct {
 	row       int32
 	k, of, by int
-	way       bool
 }
 
 // pipeline replaces the captured items and exchanges by those of a plan.
@@ -64,33 +63,29 @@ func (s *step) pipeline(p *pipelinePlan) {
 			if oneQueue {
 				posts = p.Posts(round)
 			}
-			for i, chunks := range orders[rank] {
+			for i, c := range orders[rank] {
 				begin := len(s.items[rank])
-				pw.run(round, rank, p.Pieces(round, rank, chunks))
+				pw.run(rank, p.pieces[place{round, rank, c}])
 				pw.ends = append(pw.ends, int32(len(s.items[rank])-1))
-				for _, c := range chunks {
-					if from, sent, ok := p.Beside(rank, c, -1); ok {
-						x := pw.message(round, from, sent)
-						at := pw.ends[i]
-						if post, ok := posts[sentMessage{From: from, pipelineChunk: sent}]; ok {
-							at, x.turn, x.name = pw.ends[post.Steps], int32(round*len(posts)+post.Turn+1), "messages"
-						} else if p.Early {
-							at = pw.ends[max(0, i-1)]
-						}
-						pw.member(x, rank, p.Message(round, rank), at)
-						if begin == len(s.items[rank]) { // nothing to compute
-							pw.received = append(pw.received, x)
-							continue
-						}
+				if from, sent, ok := p.Beside(rank, c, -1); ok {
+					x := pw.message(round, from, sent)
+					at := pw.ends[i]
+					if post, ok := posts[sentMessage{From: from, pipelineChunk: sent}]; ok {
+						at, x.turn, x.name = pw.ends[post.Steps], int32(round*len(posts)+post.Turn+1), "messages"
+					} else if p.Early {
+						at = pw.ends[max(0, i-1)]
+					}
+					pw.member(x, rank, p.Message(round, rank), at)
+					if begin == len(s.items[rank]) { // nothing to compute
+						pw.received = append(pw.received, x)
+					} else {
 						it := s.items[rank][begin]
 						it.waits = append(it.waits, x)
 					}
 				}
-				for _, c := range chunks {
-					if _, _, ok := p.Beside(rank, c, 1); ok {
-						c.Split = false
-						pw.member(pw.message(round, rank, c), rank, p.Message(round, rank), pw.ends[i+1])
-					}
+				if _, _, ok := p.Beside(rank, c, 1); ok {
+					c.Split = false
+					pw.member(pw.message(round, rank, c), rank, p.Message(round, rank), pw.ends[i+1])
 				}
 			}
 			pw.whole(rank, p.rounds[round][rank].tail)
@@ -113,26 +108,21 @@ func (pw *pipelineWriter) whole(rank int, ids []int32) {
 
 // add adds an item of an operation, or of a part of it, behind the last item of a rank.
 func (pw *pipelineWriter) add(rank int, it *item, id int32) {
-	if pw.w.Ops[id].Rank == rank {
-		pw.at[id] = int32(len(pw.items[rank]))
-	}
+	pw.at[id] = int32(len(pw.items[rank]))
 	it.waits, pw.received = append(it.waits, pw.received...), nil
 	pw.items[rank] = append(pw.items[rank], it)
 }
 
 // run adds pieces behind the last item of a rank.
-func (pw *pipelineWriter) run(round, rank int, pieces []pipelinePiece) {
+func (pw *pipelineWriter) run(rank int, pieces []pipelinePiece) {
 	items, exchanges := map[int32]*item{}, map[int32]*exchange{} // of the chunk, by op
 	for _, x := range pieces {
 		if x.Op.Collective >= 0 {
 			exchanges[x.Op.ID] = pw.part(rank, x, items)
 			continue
 		}
-		it := &item{op: x.Part, again: x.Added || x.Op.Rank != rank || pw.issuedOnce[x.Op.ID], piece: &x, origin: x.Op.ID}
-		if pw.issuedOnce[x.Op.ID] = pw.issuedOnce[x.Op.ID] || !x.Added; x.Op.Rank != rank { // a layer of another rank
-			op := *x.Part
-			op.Rank, op.Queue, it.op, it.origin = rank, pw.mainQueue(rank), &op, pw.Message(round, rank).ID
-		}
+		it := &item{op: x.Part, again: x.Added || pw.issuedOnce[x.Op.ID], piece: &x}
+		pw.issuedOnce[x.Op.ID] = pw.issuedOnce[x.Op.ID] || !x.Added
 		for _, d := range x.Op.After {
 			if y := exchanges[d.Op]; y != nil {
 				it.waits = append(it.waits, y)
@@ -161,27 +151,16 @@ func (pw *pipelineWriter) oneQueue() bool {
 	return true
 }
 
-// mainQueue is the queue of a rank's first GEMM or other kernel.
-func (pw *pipelineWriter) mainQueue(rank int) int64 {
-	i := max(0, slices.IndexFunc(pw.w.Ranks[rank], func(id int32) bool { return pw.w.Ops[id].Kind == trace.Compute }))
-	return pw.w.Ops[pw.w.Ranks[rank][i]].Queue
-}
-
-// part adds a rank to the exchange of a collective, or a part of it. Layers of another rank run with
-// the same collective of the rank's own group.
+// part adds a rank to the exchange of a collective, or a part of it.
 func (pw *pipelineWriter) part(rank int, x pipelinePiece, items map[int32]*item) *exchange {
-	op := x.Op
-	if op.Rank != rank {
-		op = pw.counterpart(rank, op)
-	}
-	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.By, x.Op.Rank != rank}
+	row, key := x.Op.Collective, partKey{x.Op.Collective, x.K, x.Of, x.By}
 	y := pw.parts[key]
 	if y == nil {
 		c := pw.step.pl.Laws().Cut(slices.Repeat([]*workload.Collective{&pw.w.Collectives[row]}, x.By), x.Of, 0)
 		y = &exchange{coll: &c, carries: []int32{row}, name: pw.streamName(&c), placed: true}
 		pw.parts[key], pw.exchanges, pw.carriers[row] = y, append(pw.exchanges, y), append(pw.carriers[row], y)
 	}
-	pw.member(y, rank, op, int32(len(pw.items[rank])-1))
+	pw.member(y, rank, x.Op, int32(len(pw.items[rank])-1))
 	for _, d := range x.Op.After {
 		if on := items[d.Op]; on != nil {
 			m := &y.members[len(y.members)-1]
@@ -189,22 +168,6 @@ func (pw *pipelineWriter) part(rank int, x pipelinePiece, items map[int32]*item)
 		}
 	}
 	return y
-}
-
-// counterpart is a rank's collective that is like another rank's: the first with its operation and
-// size that is no counterpart yet, else any.
-func (pw *pipelineWriter) counterpart(rank int, op *workload.Op) *workload.Op {
-	c, found := &pw.w.Collectives[op.Collective], op
-	for _, id := range pw.w.Ranks[rank] {
-		own := &pw.w.Ops[id]
-		if own.Collective < 0 || pw.w.Collectives[own.Collective].Op != c.Op || pw.w.Collectives[own.Collective].Bytes != c.Bytes {
-			continue
-		}
-		if found = own; pw.parts[partKey{own.Collective, 0, 1, 1, true}] == nil || pw.parts[partKey{own.Collective, 0, 1, 1, true}].member(rank) == nil {
-			break
-		}
-	}
-	return found
 }
 
 // message is the exchange of what a chunk of a rank sends on.
@@ -224,7 +187,7 @@ func (pw *pipelineWriter) message(round, from int, c pipelineChunk) *exchange {
 			}
 		}
 		// Each link has a stream of its own: no message waits for one that is needed later.
-		name := fmt.Sprintf("messages of rank %d to %d, %s of group %d, way %d", from, to, [...]string{"forward", "backward"}[c.Part], c.Group, c.Way)
+		name := fmt.Sprintf("messages of rank %d to %d, %s of group %d", from, to, [...]string{"forward", "backward"}[c.Part], c.Group)
 		x = &exchange{coll: coll, carries: []int32{pw.w.Ops[coll.Members[0]].Collective}, name: name, placed: true, message: true}
 		pw.messages[key], pw.exchanges = x, append(pw.exchanges, x)
 	}
@@ -270,7 +233,6 @@ func (rw *rankWriter) commandOfItem(it *item) program.Command {
 	if it.piece.Part != it.piece.Op && c.Copy != nil {
 		c.Copy.Time = it.op.DurAlone()
 	}
-	c.Origin = it.origin
 	return c
 }
 
@@ -352,7 +314,7 @@ func (rd *reading) marked(x *work, ids []int32, marks []mark) {
 		inside := next > 0 && op.Issued < marks[next-1].to
 		if inside {
 			for _, id := range x.tail { // between two marks
-				x.take(x.microBatchOrder[len(x.microBatchOrder)-1][0], id)
+				x.take(x.microBatchOrder[len(x.microBatchOrder)-1], id)
 			}
 			x.tail = nil
 			for ; at >= 0 && at < next-1; at++ { // the first stage has no gradients of inputs to make

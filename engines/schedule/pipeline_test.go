@@ -232,7 +232,6 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 		"schedule=interleaved:groups=4":   n*3*chunk + (p-1)*3*chunk/4,
 		"schedule=zb":                     n*3*chunk + (p-1)*chunk/2,
 		"schedule=zb:groups=1":            n*3*chunk + (p-1)*chunk,
-		"schedule=dualpipe":               n*3*chunk + (p/2-1)*(3+2-3)*chunk,
 		"schedule=1f1b:microbatches=4":    (4 + p - 1) * rows(2048) * chunk,
 		"schedule=1f1b:microbatches=16":   (16 + p - 1) * rows(512) * chunk,
 		"schedule=gpipe:microbatches=100": 0,
@@ -282,8 +281,7 @@ func TestHostsOfMoreMicroBatches(t *testing.T) {
 }
 
 // Two ranks of every stage add up what each layer of forward makes: pipelines beside each other,
-// with collectives in every chunk, which are as many as captured and run beside the other chunk in
-// DualPipe.
+// with collectives in every chunk, which are as many as captured.
 func TestPipelinesBesideEachOther(t *testing.T) {
 	const p, n, layers, us = 4, 8, 2, 500
 	w := made{stages: p, micros: n, layers: layers, us: us, tensor: 2}.build(t)
@@ -294,7 +292,6 @@ func TestPipelinesBesideEachOther(t *testing.T) {
 		"schedule=interleaved":          n*3*chunk + (p-1)*3*chunk/2,
 		"schedule=zb":                   n*3*chunk + (p-1)*chunk/2,
 		"schedule=zb:groups=1":          n*3*chunk + (p-1)*chunk,
-		"schedule=dualpipe":             n*3*chunk + (p/2-1)*2*chunk,
 		"schedule=1f1b:microbatches=16": (16 + p - 1) * rows(512) * chunk,
 	} {
 		out := outcome(t, w, settings)
@@ -332,7 +329,6 @@ func TestRefusals(t *testing.T) {
 		{made{stages: 4, micros: 4, layers: 2, us: 100, inference: true}, "schedule=zb", "no backward"},
 		{made{stages: 4, micros: 8, layers: 3, us: 100}, "schedule=interleaved", "3 layers"},
 		{made{stages: 4, micros: 8, layers: 2, us: 100, rows: 4096}, "schedule=zb", "as many rows (4096)"},
-		{made{stages: 4, micros: 4, layers: 2, us: 100}, "schedule=dualpipe", "at least two for each stage"},
 		{made{stages: 4, micros: 4, layers: 2, us: 100, inference: true, ring: true}, "schedule=1f1b", "in a ring"},
 		{made{stages: 4, micros: 6, layers: 2, us: 100}, "schedule=interleaved", "sets of 4"},
 		{made{stages: 4, micros: 4, layers: 2, us: 100}, "schedule=1f1b:bucket_mb=25", "not planned together"},
@@ -365,17 +361,16 @@ func TestMemoryOfPipelines(t *testing.T) {
 		"schedule=1f1b:microbatches=16": p*act/2 - n*act,
 		"schedule=interleaved":          (3*p-1)*act/2 - n*act, // groups of two layers
 		"schedule=zb":                   p*act - n*act,
-		"schedule=dualpipe":             (p+1)*act - n*act + layers*16, // and the weights of a second stage
 	} {
 		out := outcome(t, data, settings)
-		if got := float64(out.Memory.Bytes) / (1 << 20); out.Why != "" || got != want || (out.Memory.Lacks != nil) != strings.Contains(settings, "dualpipe") {
+		if got := float64(out.Memory.Bytes) / (1 << 20); out.Why != "" || got != want || out.Memory.Lacks != nil {
 			t.Errorf("%s: %.1f MiB, lacks %q, not %.1f %s", settings, got, out.Memory.Lacks, want, out.Why)
 		}
 		// Without data, what a stage receives is kept at least; what fewer save is not known. The captured
 		// schedule keeps what it does.
 		if out := outcome(t, sizes, settings); (out.Memory.Lacks == nil) != (settings == "schedule=gpipe") || out.Why != "" {
 			t.Errorf("%s from sizes: lacks %q %s", settings, out.Memory.Lacks, out.Why)
-		} else if got := float64(out.Memory.Bytes) / (1 << 20); settings == "schedule=1f1b" && got != 0 || settings == "schedule=dualpipe" && got != layers*16 {
+		} else if got := float64(out.Memory.Bytes) / (1 << 20); settings == "schedule=1f1b" && got != 0 {
 			t.Errorf("%s from sizes: %.1f MiB", settings, got)
 		}
 	}

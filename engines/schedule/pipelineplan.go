@@ -14,15 +14,15 @@ import (
 
 // Pipelines
 //
-// A pipelinePlan is one of the schedules of a pipeline: GPipe, 1F1B, interleaved, zero bubble and
-// DualPipe, of the forward and backward chunks of a capture (rules W18 to W21).
+// A pipelinePlan is one of the schedules of a pipeline: GPipe, 1F1B, interleaved and zero bubble, of the
+// forward and backward chunks of a capture (rules W18 to W21).
 //
 //	reading.go  which rank has which stage, and what each micro-batch consists of
 //	halves.go   what making gradients of weights apart takes
 //	order.go    the order in which every rank runs them
 
 // pipelineSchedules are the values of the setting; the first leaves the step as it is.
-var pipelineSchedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb", "dualpipe"}
+var pipelineSchedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb"}
 
 // A pipelinePlan is a schedule of a captured pipeline.
 type pipelinePlan struct {
@@ -72,10 +72,10 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 		return nil, fmt.Sprintf("microbatches=%d is no multiple and no part of the %d that were captured", micros, rd.micros)
 	}
 	switch {
-	case (schedule == "interleaved" || schedule == "zb") && groups == 0:
-		groups = max(2, rd.groups)
-	case schedule != "interleaved" && schedule != "zb":
+	case !inGroups(schedule):
 		groups = 1
+	case groups == 0:
+		groups = max(2, rd.groups)
 	}
 	p = &pipelinePlan{
 		reading: rd, pl: pl, ids: map[place][]int32{}, pieces: map[place][]pipelinePiece{}, Issues: make([]trace.Time, len(rd.w.Ops)),
@@ -90,7 +90,7 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 	if rd.splits && (schedule != "zb" || p.halves) {
 		p.callWhole()
 	}
-	if why := p.cut(schedule == "zb" || schedule == "dualpipe"); why != "" {
+	if why := p.cut(schedule == "zb"); why != "" {
 		return nil, why
 	}
 	orders, why := p.shape.orders(schedule)
@@ -109,12 +109,9 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 	}
 	p.message()
 	p.Hosts = p.messageHosts()
-	p.inTurns = schedule == "interleaved" || schedule == "zb"
-	p.hold(schedule == "dualpipe")
+	p.inTurns = inGroups(schedule)
+	p.hold()
 	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
-	if schedule == "dualpipe" {
-		pl.Note("dualpipe: every rank has the parameters of two stages, twice those of the captured pipeline")
-	}
 	return p, ""
 }
 
@@ -125,7 +122,7 @@ func (p *pipelinePlan) isCaptured() bool {
 	}
 	for round := range p.rounds {
 		for rank := range p.rounds[round] {
-			if !slices.EqualFunc(p.Orders[round][rank], p.rounds[round][rank].microBatchOrder, slices.Equal[[]pipelineChunk]) {
+			if !slices.Equal(p.Orders[round][rank], p.rounds[round][rank].microBatchOrder) {
 				return false
 			}
 		}
@@ -337,51 +334,19 @@ func (p *pipelinePlan) piece(ops []*workload.Op, k, of int, late bool) pipelineP
 	return x
 }
 
-// Pieces are those of a step of an order, in the order in which they are issued. Two chunks
-// alternate at their collectives, so that one computes while the other communicates. Pieces of
-// another rank are layers of DualPipe's second stage.
-func (p *pipelinePlan) Pieces(round, rank int, step []pipelineChunk) (all []pipelinePiece) {
-	var lists [2][]pipelinePiece
-	for i, c := range step {
-		owner := rank
-		if c.Way == 1 {
-			owner = p.ranks[p.chain[rank]][p.shape.stages-1-p.stage[rank]]
-			c.Micro += p.shape.micros / 2
-		}
-		c.Way = 0
-		lists[i] = p.pieces[place{round, owner, c}]
-	}
-	for at := 0; len(lists[0])+len(lists[1]) > 0; at = 1 - at {
-		for len(lists[at]) > 0 {
-			x := lists[at][0]
-			all, lists[at] = append(all, x), lists[at][1:]
-			if x.Op.Collective >= 0 && len(lists[1-at]) > 0 {
-				break
-			}
-		}
-	}
-	return all
-}
-
 // Beside is the chunk of the stage behind (by 1) or before (by -1) a rank's chunk, in the order in
 // which data pass, and its rank; false: there is none.
 func (p *pipelinePlan) Beside(rank int, c pipelineChunk, by int) (int, pipelineChunk, bool) {
 	stages := p.shape.stages
-	turned := func(stage int) int {
-		if c.Way == 1 {
-			return stages - 1 - stage
-		}
-		return stage
-	}
 	if c.Part == backwardPart {
 		by = -by
 	}
-	at := c.Group*stages + turned(p.stage[rank]) + by
+	at := c.Group*stages + p.stage[rank] + by
 	if c.Part == weights || at < 0 || at >= stages*p.shape.groups {
 		return 0, c, false
 	}
 	c.Group, c.Split = at/stages, false
-	return p.ranks[p.chain[rank]][turned(at%stages)], c, true
+	return p.ranks[p.chain[rank]][at%stages], c, true
 }
 
 // A sentMessage is a message: the rank that sends it, and the chunk that made it.
@@ -410,7 +375,7 @@ func (p *pipelinePlan) Posts(round int) map[sentMessage]postedMessage {
 			if at[rank] == len(order) {
 				continue
 			}
-			c := order[at[rank]][0]
+			c := order[at[rank]]
 			if from, sent, ok := p.Beside(rank, c, -1); ok {
 				if _, posted := posts[sentMessage{from, sent}]; !posted {
 					continue
@@ -477,36 +442,25 @@ func (p *pipelinePlan) message() {
 	p.Alone, p.Bytes = message.Alone, message.Bytes
 }
 
-// hold counts the activations of the micro-batches between forward and backward, on the rank with
-// most, and in DualPipe the parameters of a second stage.
-func (p *pipelinePlan) hold(twice bool) {
-	captured, now, parameters, m := 0.0, 0.0, 0.0, &p.pl.Memory
+// hold counts the activations of the micro-batches between forward and backward, on the rank with most.
+func (p *pipelinePlan) hold() {
+	captured, now, m := 0.0, 0.0, &p.pl.Memory
 	sized := true
+	if p.forwardOnly {
+		return
+	}
 	for rank := range p.w.World {
 		x := &p.rounds[0][rank]
-		if !p.forwardOnly {
-			bytes, all := p.pl.Saved(x.of(forwardPart, 0, p.groupsOf(forwardPart)...), x.of(backwardPart, 0, p.groupsOf(backwardPart)...))
-			if !all { // the input of a stage is kept at least
-				bytes, sized = max(bytes, p.Bytes*int64(p.shape.micros)/int64(p.micros)), false
-				m.Lack("activations of unknown size")
-			}
-			captured = max(captured, float64(bytes)*float64(x.InFlight())/float64(p.groups))
-			now = max(now, float64(bytes)*float64(p.Orders[0][rank].InFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
+		bytes, all := p.pl.Saved(x.of(forwardPart, 0, p.groupsOf(forwardPart)...), x.of(backwardPart, 0, p.groupsOf(backwardPart)...))
+		if !all { // the input of a stage is kept at least
+			bytes, sized = max(bytes, p.Bytes*int64(p.shape.micros)/int64(p.micros)), false
+			m.Lack("activations of unknown size")
 		}
-		held := 0.0
-		for _, id := range x.of(forwardPart, 0, p.groupsOf(forwardPart)...) {
-			if s := p.w.Ops[id].Shape; s.Kind == workload.GEMM {
-				held += float64(s.N*s.K*max(1, s.Groups)) * float64(s.ElemSize)
-			}
-		}
-		parameters = max(parameters, held)
+		captured = max(captured, float64(bytes)*float64(x.InFlight())/float64(p.groups))
+		now = max(now, float64(bytes)*float64(p.Orders[0][rank].InFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
 	}
 	if !sized { // fewer of them are less memory, but not how much
 		now = max(now, captured)
-	}
-	if twice {
-		now += parameters
-		m.Lack("gradients and states of the optimizer of a second stage, and its parameters that no GEMM reads")
 	}
 	m.Bytes += int64(now - captured)
 }

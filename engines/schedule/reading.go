@@ -43,7 +43,7 @@ type work struct {
 func (x *work) take(c pipelineChunk, ids ...int32) {
 	key := pipelineChunk{Part: c.Part, Micro: c.Micro, Group: c.Group}
 	if _, ok := x.chunks[key]; !ok {
-		x.add(c)
+		x.microBatchOrder = append(x.microBatchOrder, c)
 		if c.Part != weights {
 			x.count[c.Part]++
 		}

@@ -62,9 +62,8 @@ type item struct {
 	end   plan.Point   // behind it, once it is written
 
 	// Of a pipeline's micro-batch: what it waits for instead of its captured dependencies.
-	deps   []*item
-	piece  *pipelinePiece
-	origin int32 // of a layer of another rank: the op that it counts as
+	deps  []*item
+	piece *pipelinePiece
 }
 
 // An exchange is one collective of the schedule: a captured one, or one with the bytes of

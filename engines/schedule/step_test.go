@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -611,7 +612,7 @@ func TestBatched(t *testing.T) {
 	}
 	last := trace.Time(0)
 	for _, eighths := range []int{1, 4, 8, 16, 64} {
-		b := plan.Batched(w, m, plan.Scenario{}, eighths, 8, 1)
+		b := edit.Batch(w, m, eighths, 8, 1)
 		if len(b.Ops) != len(w.Ops) || b.Steps[0].Batch.Tokens != int64(4*eighths) {
 			t.Fatalf("%d/8: %d operations of %d tokens", eighths, len(b.Ops), b.Steps[0].Batch.Tokens)
 		}

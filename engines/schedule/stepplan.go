@@ -8,11 +8,14 @@
 //	chains.go     micro-batches that alternate; pipeline.go: schedules of pipelines; occupancy.go: compute of other grids
 //	stepwrite.go  writes a rank: host, streams, waits, gaps, kernels and pairs
 //	blocked.go    gaps beside streams that wait
-//	captured.go, bulk.go, multistream.go, ideal.go, lanes.go: the strategies and the bound
+//	captured.go, bulk.go, multistream.go, ideal.go: the strategies and the bound
 package schedule
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -26,37 +29,13 @@ var (
 		Name: "bucket_mb", Default: "0", Doc: "steps: MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); the first bucket closes at 1 MiB unless the captured one does not; 0: as captured",
 		Tune: []int{12, 25, 50, 100, 200}, Measured: []string{plan.AnyNumber}, Costs: "larger buckets start later",
 		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Work: "gradients copied into buckets of that size, and a collective for each",
-		Ways: []plan.Way{
-			{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Says: "set bucket_cap_mb=%bucket_mb", Line: "model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=%bucket_mb, gradient_as_bucket_view=True)"},
-			{
-				Ops: plan.OnlySums, Effort: plan.ByFlag, Library: trace.XLA,
-				Line: "XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=$((%bucket_mb*1048576))",
-			},
-			{
-				Ops: []trace.CollectiveOp{trace.ReduceScatter}, Effort: plan.ByFlag, Library: trace.XLA,
-				Line: "XLA_FLAGS=--xla_gpu_reduce_scatter_combine_threshold_bytes=$((%bucket_mb*1048576))",
-			},
-			{Effort: plan.ByFlag, Library: plan.Megatron, Line: "--ddp-bucket-size $((%bucket_mb * 1048576 / 4))", Note: "in elements: 4 bytes for gradients in FP32, else 2"},
-		},
+		Ways: plan.WaysOf("bucket_mb"),
 	}
 	keepParam = plan.Param{
 		Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "steps: on, no second gather in backward (fully_shard's reshard_after_forward=False); off, a second gather",
 		Measured: []string{"captured", "on", "off"}, Costs: "on keeps what forward gathers (parameters; keys and values) until backward",
 		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
-		Ways: []plan.Way{
-			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=False", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules given to fully_shard"},
-			{
-				With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
-				Says: "set sharding_strategy=SHARD_GRAD_OP", Note: "with the other arguments as they are",
-				Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)",
-			},
-			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=True", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules given to fully_shard"},
-			{
-				With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
-				Says: "set sharding_strategy=FULL_SHARD", Note: "with the other arguments as they are",
-				Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.FULL_SHARD)",
-			},
-		},
+		Ways: plan.WaysOf("keep_gathered"),
 	}
 )
 
@@ -78,37 +57,39 @@ func Planned(e plan.Strategy, w *workload.Workload, m machine.Machine, v plan.Va
 		return nil, err
 	}
 	if pl.WriteRank == nil { // what no pair replaces keeps its place
-		if err := planStep(pl, e.Name, stepOptions{keep: true, pairs: pairs}); err != nil {
-			return nil, err
+		if why := planStep(pl, stepOptions{keep: true, pairs: pairs}); why != "" {
+			return nil, &plan.NotApplicable{Strategy: e.Name, Why: why}
 		}
 	}
 	pl.Write()
-	return pl, pl.TooManyFlags(e.Name)
+	if why := pl.TooManyFlags(); why != "" {
+		return nil, &plan.NotApplicable{Strategy: e.Name, Why: why}
+	}
+	return pl, nil
 }
 
 // inPlace reports whether collectives stay where they were captured, on their streams too.
 func (o *stepOptions) inPlace() bool { return o.keep && o.pipe == nil }
 
 // planStep writes the workload as a step: see type step.
-func planStep(pl *plan.Planner, name string, o stepOptions) error {
+func planStep(pl *plan.Planner, o stepOptions) (why string) {
 	v := o.values
-	refuse := func(why string) error { return &plan.NotApplicable{Strategy: name, Why: why} }
 	if len(pl.Workload.Collectives) == 0 && !o.serial && !o.keep {
-		return refuse("no collective was found")
+		return "no collective was found"
 	}
 	if pl.Workload.Flow == nil { // nothing is known: every collective keeps its place
 		pl.Workload = pl.Workload.Copy()
 		pl.Workload.Flow = make([][]workload.Edge, len(pl.Workload.Ops))
 	}
 	s := newStep(pl, o)
-	without := func(setting string) error { // it changes nothing
+	without := func(setting string) (why string) { // it changes nothing
 		o.values = maps.Clone(v)
 		delete(o.values, setting)
-		return planStep(pl, name, o)
+		return planStep(pl, o)
 	}
 	if v["keep_gathered"] == "on" && !s.keepGathered() {
 		if !s.keepsGathered() {
-			return refuse("keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered")
+			return "keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered"
 		}
 		return without("keep_gathered")
 	}
@@ -124,15 +105,15 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	if o.pipe != nil {
 		s.pipeline(o.pipe)
 	} else if why := s.group(v); why != "" {
-		return refuse(why)
+		return why
 	}
 	if n := v.Int("interleave"); n > 0 {
 		if why := s.interleave(n); why != "" {
-			return refuse(why)
+			return why
 		}
 	}
 	if ahead := v.Int("prefetch"); !s.settle(ahead) && ahead > 0 {
-		return refuse("prefetch moves nothing: no parameters are gathered")
+		return "prefetch moves nothing: no parameters are gathered"
 	}
 	pl.Memory.Bytes += s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead + s.flattened()
 	for _, c := range s.gathers() {
@@ -142,10 +123,10 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	}
 	sw := &stepWriter{step: s, channels: limitsOf(v), priority: v["priority"] == "on", leaves: occupancyOf(v)}
 	if why := sw.leaves.refusesAll(pl); sw.leaves != (occupancy{}) && why != "" {
-		return refuse(why)
+		return why
 	}
 	sw.write()
-	return nil
+	return ""
 }
 
 // leftOut reports whether the schedule leaves a collective out.
@@ -217,4 +198,63 @@ func (s *step) limitBuffers(n int) {
 			it.waits = append(it.waits, s.carriers[row]...)
 		}
 	}
+}
+
+// kindParams are the workgroups of collectives of one kind, where they differ from those of all others.
+var kindParams = [...]plan.Param{
+	channelsOf("gather_channels", "all-gathers", plan.OnlyGathers),
+	channelsOf("sum_channels", "reduce-scatters and all-reduces", sums),
+}
+
+var sums = []trace.CollectiveOp{trace.ReduceScatter, trace.AllReduce}
+
+// channelsOf is a parameter of the collectives of a kind.
+func channelsOf(name, kind string, ops []trace.CollectiveOp) plan.Param {
+	return plan.Param{
+		Name: name, Default: "0", Experimental: true, Ops: ops,
+		Doc:   "steps: workgroups of " + kind + " alone; 0: as channels says",
+		Costs: "fewer leave compute units to compute and move fewer bytes a second",
+		Work:  "a collective kernel with that many workgroups", Ways: plan.WaysOf(name),
+	}
+}
+
+// triedChannels are the workgroups of a kind that tuning tries.
+var triedChannels = []int{4, 8, 16}
+
+// ofKinds are numbers of workgroups of the gathers and of the sums of a step apart, for a step that has both.
+func ofKinds(w *workload.Workload) (settings []string) {
+	for _, p := range kindParams {
+		does := func(c workload.Collective) bool { return !c.Own && !c.Engines && slices.Contains(p.Ops, c.Op) }
+		if !slices.ContainsFunc(w.Collectives, does) {
+			return nil
+		}
+	}
+	for _, n := range triedChannels {
+		for _, p := range kindParams {
+			settings = append(settings, fmt.Sprintf("%s=%d", p.Name, n))
+		}
+		for _, m := range triedChannels {
+			settings = append(settings, fmt.Sprintf("%s=%d:%s=%d", kindParams[0].Name, n, kindParams[1].Name, m))
+		}
+	}
+	return settings
+}
+
+// A limits is the workgroups that collectives are set to, by kind; 0: as captured.
+type limits struct{ all, gathers, sums int }
+
+func limitsOf(v plan.Values) limits {
+	return limits{v.Int("channels"), v.Int(kindParams[0].Name), v.Int(kindParams[1].Name)}
+}
+
+// of is the number of workgroups that a collective is set to.
+func (l limits) of(c *workload.Collective) int {
+	kind := 0
+	switch {
+	case slices.Contains(kindParams[0].Ops, c.Op):
+		kind = l.gathers
+	case slices.Contains(kindParams[1].Ops, c.Op):
+		kind = l.sums
+	}
+	return cmp.Or(kind, l.all)
 }

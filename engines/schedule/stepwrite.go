@@ -50,7 +50,7 @@ func (sw *stepWriter) write() {
 	order, issued := make([][]int32, len(sw.w.Ranks)), make([]bool, len(sw.w.Ops))
 	for rank := range order {
 		add := func(op *workload.Op) {
-			if sw.w.Ops[op.ID].Rank == rank && !issued[op.ID] {
+			if !issued[op.ID] {
 				issued[op.ID] = true
 				order[rank] = append(order[rank], op.ID)
 			}
@@ -180,13 +180,8 @@ func (x *exchange) member(rank int) *member {
 	return &x.members[at]
 }
 
-// queued is where an operation ran; the zero value if that was on another rank.
-func (rw *rankWriter) queued(op *workload.Op) plan.Queued {
-	if op.Rank != rw.ID {
-		return plan.Queued{}
-	}
-	return rw.ran[op.ID]
-}
+// queued is where an operation ran.
+func (rw *rankWriter) queued(op *workload.Op) plan.Queued { return rw.ran[op.ID] }
 
 // stream is the stream of an operation: the captured one.
 func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {

@@ -277,7 +277,7 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 		sc.Clock = plan.CapturedClock // the capture is of such a loop as was measured, as warm as that
 	}
 	if t := row.Params.Tokens; len(t) == 2 {
-		w = plan.Batched(plan.WithTokens(w, t[0]), m, sc, int(t[1]), int(t[0]), 1)
+		w = edit.Batch(edit.WithTokens(w, t[0]), m, int(t[1]), int(t[0]), 1)
 	}
 	if w, err = compare.Isolate(edit.Repeat(w, row.Params.Iterations), m, nil); err != nil {
 		return err

@@ -1,12 +1,11 @@
 // Package tiles has the strategies that overlap within kernels, whose producer and consumer meet tile by tile. They are
 // written in the notation of package plan: orders of units, sets that become ready, movers and waits.
 //
-//	fused      a kernel and its collective as one kernel that sends its tiles: fused.go, embedding.go, reduce.go,
-//	           gradient.go
-//	tilesync   dependent kernels beside each other: tilesync.go, semaphore.go, between.go, own.go, streamk.go, waves.go
+//	fused      a kernel and its collective as one kernel that sends its tiles: fused.go, embedding.go, reduce.go
+//	tilesync   dependent kernels beside each other: tilesync.go, semaphore.go, between.go, own.go, streamk.go
 //	onesided   copies, stores and signals to symmetric memory: onesided.go, symmetric.go, shards.go, pipeline.go,
 //	           alternate.go, experts.go, internode.go, lowlatency.go, oneshot.go
-//	trigger    stores that are tracked, and DMA that they start: trigger.go, kernels.go, memory.go
+//	trigger    stores that are tracked, and DMA that they start: trigger.go, kernels.go
 //
 // Fused replaces a kernel and its collective by one persistent kernel that sends tiles as soon as they are computed
 // (Punniyamurthy et al., SC'24).
@@ -18,6 +17,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -40,28 +40,30 @@ var Fused = plan.Strategy{
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
-	Rebuild:   plan.JoinChains,
+	Rebuild:   joinChains,
 	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
-	Ways: []plan.Way{
-		{Ops: plan.OnlySums, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_allreduce.py; it has kernels for both vendors"},
-		{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "GEMM with reduce-scatter in its epilogue (test/python/gemm_rs)"},
-	},
+	Ways:      plan.WaysOf("fused"),
 	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
 		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
 	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
 	Plan:       planFused,
 }
 
-func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+// joinChains rebuilds a workload for strategies that serve a kernel and its collective.
+func joinChains(w *workload.Workload, m machine.Machine, _ plan.Values) *workload.Workload {
+	return edit.Joined(w, m)
+}
+
+func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	if why := pl.NoLinks(); why != "" {
-		return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+		return nil, why
 	}
 	others := len(pl.Pairs) // pairs of other strategies in a mix
-	err := pl.Serve("fused", "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found", func(p *workload.Pair) (bool, string) {
+	why = pl.Serve("no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found", func(p *workload.Pair) (bool, string) {
 		return fuses(pl, p)
 	})
-	if err != nil {
-		return nil, err
+	if why != "" {
+		return nil, why
 	}
 	pl.Graph = v["graph"] == "on"
 	leaveOutReorders(pl, pl.Pairs[others:])
@@ -81,11 +83,11 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		slots, why := resident(pl, op, v)
 		switch {
 		case why != "" && (inSlices || looksUp(pl, op)):
-			return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+			return nil, why
 		case inSlices:
 			d, why := newSlicing(pl, p, op, slots, v)
 			if why != "" {
-				return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+				return nil, why
 			}
 			emitters[i] = d.emit
 		case p.Coll.Op == trace.AllToAll:
@@ -94,7 +96,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			emitters[i] = newReduction(pl, p, v).emit
 		}
 	}
-	return func(r *plan.Rank, p *plan.Pair) { emitters[p.Index](r, p) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { emitters[p.Index](r, p) }, ""
 }
 
 // fuses reports whether the strategy serves a pair; why is the reason if the operation matches but

@@ -31,10 +31,10 @@ type lowLatency struct {
 // carries LL's words, once for all ranks of the node.
 var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
-func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planLowLatency(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, calls: cost.Memo[*workload.Collective, [][]program.Flag]{}, slow: cost.Memo[*workload.Collective, string]{}}
 	if why := q.refuses(); why != "" {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
+		return nil, why
 	}
 	if blocks := v.Int("blocks"); blocks > 0 {
 		q.per = machine.CeilDiv(blocks, pl.Workload.World)
@@ -43,13 +43,13 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if q.proto == "ll" {
 		ops = "all-gather or all-to-all"
 	}
-	emit, err := replaceCollectives(pl, v, ops, q.serves, q.replace, func(*workload.Pair) bool { return true })
+	emit, why = replaceCollectives(pl, v, ops, q.serves, q.replace, func(*workload.Pair) bool { return true })
 	for i := range pl.Workload.Collectives {
-		if c := &pl.Workload.Collectives[i]; err != nil && q.matches(c) && q.tooSlow(c) != "" {
-			err = &plan.NotApplicable{Strategy: "onesided", Why: q.tooSlow(c)}
+		if c := &pl.Workload.Collectives[i]; why != "" && q.matches(c) && q.tooSlow(c) != "" {
+			why = q.tooSlow(c)
 		}
 	}
-	return emit, err
+	return emit, why
 }
 
 // tooSlow, of captures, is the reason why a collective is too large for the protocol: a lower bound of its time,

@@ -64,14 +64,14 @@ func largest(impl trace.Shots, gpu string, ranks int) int64 {
 }
 
 // planAllReduce serves all-reduces of known and guessed size (rule V10), in pairs or not.
-func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planAllReduce(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	if why := noMultimem(&pl.Machine); why != "" && v["impl"] == "multimem" {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
+		return nil, why
 	}
 	if v["norm"] == "inside" && !slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool {
 		return c.Op == trace.AllReduce && normBehind(pl.Workload, c.Members[0]) >= 0
 	}) {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: "norm=inside: no norm is right behind an all-reduce"}
+		return nil, "norm=inside: no norm is right behind an all-reduce"
 	}
 	t := &allReduce{pl: pl, impl: trace.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", any: lift.EngineOf(pl.Workload.Run) == lift.NoEngine, flags: cost.Memo[*workload.Collective, []program.Flag]{}}
 	if t.shares && !t.inside {
@@ -84,15 +84,15 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			return pl.Sweep("copy from symmetric memory", bytes, bytes)
 		}
 	}
-	emit, err := replaceCollectives(pl, v, "all-reduce", t.serves, t.kernel, func(p *workload.Pair) bool {
+	emit, why = replaceCollectives(pl, v, "all-reduce", t.serves, t.kernel, func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && !pl.Workload.Ops[p.Second[0]].Graph
 	})
-	if above := t.above(); err == nil && above != "" {
+	if above := t.above(); why == "" && above != "" {
 		pl.Note("%s", above)
 	} else if above != "" {
-		err = &plan.NotApplicable{Strategy: "onesided", Why: above}
+		why = above
 	}
-	return emit, err
+	return emit, why
 }
 
 // above says which all-reduces are too large for the kernel and stay the library's; "": none is.
@@ -121,7 +121,7 @@ func (t *allReduce) most(c *workload.Collective) int64 {
 
 // replaceCollectives plans a kernel in place of every collective that is served, in pairs or not.
 // Operations around it stay as captured.
-func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (plan.Emitter, error) {
+func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (emit plan.Emitter, why string) {
 	pl.ChangesOnly = func(c *workload.Collective) bool {
 		return serves(c) || v["norm"] == "inside" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
 	}
@@ -131,7 +131,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 		return p.Collective >= 0 && serves(&pl.Workload.Collectives[p.Collective]) && pairs(p)
 	})
 	if !found || pl.Only != nil && len(pl.Pairs) == before {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: cmp.Or(asCaptured(pl.Workload, v["impl"]), fmt.Sprintf("impl=%s: no %s was found", v["impl"], ops))}
+		return nil, cmp.Or(asCaptured(pl.Workload, v["impl"]), fmt.Sprintf("impl=%s: no %s was found", v["impl"], ops))
 	}
 	for i := range pl.Workload.Collectives { // kernels read what peers have put into symmetric memory
 		if c := &pl.Workload.Collectives[i]; serves(c) {
@@ -145,7 +145,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 		}
 		return nil
 	}
-	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, ""
 }
 
 // asCaptured says that captured all-reduces work in the asked way already; "": none does.
@@ -164,7 +164,7 @@ func asCaptured(w *workload.Workload, impl string) string {
 
 // withNorms has the norm behind every all-reduce in the kernel of the all-reduce: it takes an empty
 // kernel's time less (rule O19).
-func withNorms(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Scenario) *workload.Workload {
+func withNorms(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 	if v["norm"] != "inside" {
 		return w
 	}

@@ -3,9 +3,11 @@ package tiles
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -29,41 +31,29 @@ var Tilesync = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline",
-			Measured: []string{"row", "tile", "conv"}, Work: "semaphores in that kernel", Ways: []plan.Way{
-				{With: "policy=tile", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "TileSync"},
-				{With: "policy=strided", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "StridedTileSync"},
-				{With: "policy=conv", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "Conv2DTileSync"},
-				{With: "policy=own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "a policy of your own, as the formulas say"},
-				{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K of its GEMMs"},
-			},
+			Measured: []string{"row", "tile", "conv"}, Work: "semaphores in that kernel", Ways: plan.WaysOf("policy"),
 		},
 		{Name: "posts", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that the producer's tile at row, col posts", Work: "that policy"},
 		{Name: "waits", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles", Work: "that policy"},
 		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for", Work: "that policy"},
 		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run", Work: "that policy"},
-		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started", Measured: []string{"off"}, Ways: cuSync("+W"), Work: "launches in that order"},
-		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting", Ways: cuSync("+R"), Work: "loads of that kernel"},
-		{Name: "tickets", Default: "off", Choices: []string{"off", "on", "parts"}, Doc: "draw each tile's number from a counter; parts: those of a tile along K one after another", Ways: cuSync("the default; without +T; parts: RowMajor of its first version"), Work: "a counter in both kernels"},
-		{Name: "fuse", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between", Measured: []string{"on"}, Ways: cuSync("its semaphores between GEMMs with nothing between them"), Work: "semaphores in those GEMMs alone"},
-		{Name: "parts", Default: "captured", Text: checkParts, Doc: "parts along K of each GEMM's tiles, in order: 2x1; captured: as captured", Ways: cuSync("the factor of each GEMM"), Work: "the factor of those GEMMs"},
+		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started", Measured: []string{"off"}, Ways: plan.WaysOf("waitkernel"), Work: "launches in that order"},
+		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting", Ways: plan.WaysOf("reorder"), Work: "loads of that kernel"},
+		{Name: "tickets", Default: "off", Choices: []string{"off", "on", "parts"}, Doc: "draw each tile's number from a counter; parts: those of a tile along K one after another", Ways: plan.WaysOf("tickets"), Work: "a counter in both kernels"},
+		{Name: "fuse", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between", Measured: []string{"on"}, Ways: plan.WaysOf("fuse"), Work: "semaphores in those GEMMs alone"},
+		{Name: "parts", Default: "captured", Text: checkParts, Doc: "parts along K of each GEMM's tiles, in order: 2x1; captured: as captured", Ways: plan.WaysOf("parts"), Work: "the factor of those GEMMs"},
 		{Name: "splits", Default: "spread", Choices: []string{"spread", "kept"}, For: "policy=streamk", Doc: "streamk: GEMMs in parts along K are spread like others, or keep their parts, as with CUTLASS' factor", Work: "the factor of those GEMMs"},
-		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: cuSync("clear the semaphores between iterations"), Work: "a fill of the semaphores"},
+		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: plan.WaysOf("reset"), Work: "a fill of the semaphores"},
 	},
 	Inside: true, Rebuilds: true,
 	DependsOn: []string{"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
-	Ways: append(cuSync("its semaphores between CUTLASS GEMMs on two streams, instead of the captured kernels"),
-		plan.Way{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K GEMMs instead of the captured kernels"}),
-	Work: "both GEMMs as kernels of one's own that post and wait for semaphores by tile (cuSync, which has them, is CUDA code for NVIDIA's GPUs)",
-	Rows: map[string]string{"policy": "reset=on:waitkernel=off"}, // measured with semaphores cleared and without a wait kernel
-	Plan: planTilesync,
+	Ways:      plan.WaysOf("tilesync"),
+	Work:      "both GEMMs as kernels of one's own that post and wait for semaphores by tile (cuSync, which has them, is CUDA code for NVIDIA's GPUs)",
+	Rows:      map[string]string{"policy": "reset=on:waitkernel=off"}, // measured with semaphores cleared and without a wait kernel
+	Plan:      planTilesync,
 }
 
-// cuSync is the library that has the policies.
-func cuSync(note string) []plan.Way {
-	return []plan.Way{{With: "policy=row|tile|strided|conv|own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: note}}
-}
-
-func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planTilesync(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	why, policy, served := "", v["policy"], false
 	pl.TakeChains(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCompute {
@@ -82,13 +72,13 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return true
 	})
 	if !served {
-		return nil, &plan.NotApplicable{Strategy: "tilesync", Why: cmp.Or(why, noGEMMs(pl.Workload))}
+		return nil, cmp.Or(why, noGEMMs(pl.Workload))
 	}
 	leaveBeside(pl)
 	if v["policy"] == "streamk" {
-		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v) }, ""
 	}
-	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, ""
 }
 
 // unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
@@ -229,4 +219,29 @@ func start(r *plan.Rank, s *linked, gap trace.Time) program.Flag {
 		r.Written(s.on, op)
 	}
 	return next
+}
+
+// Waves are how often two dependent kernels fill a GPU, as in cuSync's Tables I, IV and V: the
+// unit is a wave, all slots of the GPU.
+type Waves struct {
+	First    float64 `json:"first"`    // workgroups of the producer, or the tiles of persistent ones, over slots
+	Second   float64 `json:"second"`   // those of the consumer
+	Apart    float64 `json:"apart"`    // whole waves one after the other
+	Together float64 `json:"together"` // side by side; rounded up, the whole waves
+}
+
+// WavesOf counts the waves of two kernels; false if their workgroups are unknown.
+func WavesOf(m machine.Machine, first, second *workload.Op) (Waves, bool) {
+	var n [2]float64
+	for i, op := range []*workload.Op{first, second} {
+		slots := m.GPU.CUs.Value * float64(max(1, op.Footprint.Residents(&m.GPU)))
+		if op.Tiling.WGs <= 0 || slots <= 0 {
+			return Waves{}, false
+		}
+		n[i] = float64(op.Tiling.WGs) / slots
+		if op.Tiling.Persistent {
+			n[i] = float64(op.Tiling.Tiles) / slots
+		}
+	}
+	return Waves{n[0], n[1], math.Ceil(n[0]) + math.Ceil(n[1]), n[0] + n[1]}, true
 }

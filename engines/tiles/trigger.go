@@ -40,7 +40,7 @@ var Trigger = plan.Strategy{
 		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
-	Rebuild: plan.JoinChains,
+	Rebuild: joinChains,
 	Future:  true,
 	Work:    needs,
 	Plan:    planTrigger,
@@ -49,24 +49,24 @@ var Trigger = plan.Strategy{
 // needs is what no GPU has.
 const needs = "hardware that no GPU has: a tracker at the memory controller, DMA engines that it starts, memory that adds"
 
-func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	if why := pl.NoLinks(); why != "" {
-		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
+		return nil, why
 	}
 	none := "no kernel followed by a reduce-scatter, an all-reduce, an all-gather or an all-to-all was found"
-	err := pl.Serve("trigger", none, func(p *workload.Pair) (bool, string) { return triggers(pl, p, v["mapping"]) })
-	if err != nil {
-		return nil, err
+	why = pl.Serve(none, func(p *workload.Pair) (bool, string) { return triggers(pl, p, v["mapping"]) })
+	if why != "" {
+		return nil, why
 	}
 	t := tracker{pl: pl, direct: v["mapping"] == "direct", nmc: v["nmc"] == "on", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
-			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), trace.Short(op.Name))}
+			return nil, fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), trace.Short(op.Name))
 		}
 	}
 	t.note()
 	pl.Program.Arbiter = t.arbiter()
-	return t.emit, nil
+	return t.emit, ""
 }
 
 // splitsOf is the number of workgroups that compute parts along K of one tile.

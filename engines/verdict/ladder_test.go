@@ -123,7 +123,7 @@ func TestClimbPastDefects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range candidates[1] {
-		candidates[1][i].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, error) { panic("no such tile") }
+		candidates[1][i].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, string) { panic("no such tile") }
 	}
 	l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil {

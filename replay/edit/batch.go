@@ -4,18 +4,21 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Batch returns a copy of a workload whose iterations have up/down times the rows, in n parts
-// that do not depend on each other (rule V24): two batches of half the tokens, or a batch of
+// Batch returns a copy of a workload whose iterations have up/down times the rows on a machine, in n parts
+// that do not depend on each other (rule V24): two batches of half the tokens, as two-batch overlap splits them, or a batch of
 // another size. Every operation becomes n, and every collective. What an operation waited for
 // when captured, its parts wait for in their own part.
 //
 //	captured   |A      |R      |B      |          R: collective
 //	2 parts    |A0 |A1 |R0 |R1 |B0 |B1 |          a strategy orders them anew
-func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
+func Batch(w *workload.Workload, m machine.Machine, up, down, n int) *workload.Workload {
+	laws := &cost.Laws{Machine: &m, Workload: w}
 	e := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}
 	var order []int32
 	for rank := range w.Ranks {
@@ -34,7 +37,7 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 	}
 	for i := range w.Collectives {
 		for k := range n {
-			part := c.Collective(slices.Repeat([]*workload.Collective{&w.Collectives[i]}, up), down*n)
+			part := laws.Cut(slices.Repeat([]*workload.Collective{&w.Collectives[i]}, up), down*n, 0)
 			part.Seq, part.Members, part.Arrive, part.Depart, part.Shortest = part.Seq*int64(n)+int64(k), nil, 0, 0, 0
 			if w.Ops[w.Collectives[i].Members[0]].Graph { // a host launches each part, as late as the whole
 				part.Late /= trace.Time(n)
@@ -48,7 +51,7 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 		}
 		if op := &w.Ops[id]; op.Collective < 0 {
 			for k := range n {
-				p := c.Part(slices.Repeat([]*workload.Op{op}, up), k, down*n)
+				p := laws.Kernel(slices.Repeat([]*workload.Op{op}, up), cost.Part{K: k, Of: down * n}).Op
 				part := &e.Rows[row(op.ID, k)]
 				part.Kernel, part.Read, part.Write, part.Alone = p.Kernel, p.Read, p.Write, p.Alone
 			}
@@ -77,7 +80,34 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 			b.Collectives[i].Scale = float64(b.Collectives[i].Alone) / float64(max(1, w.Collectives[i].TransferAlone()))
 		}
 	}
+	if b.Rescaled == nil { // its clock is that of the capture
+		b.Rescaled = &workload.Rescaling{From: m.Name, To: m.Name, Same: true, Of: w, On: m}
+	}
 	return b
+}
+
+// fewRows is the most rows of a GEMM of a step that is taken for decoding where the trace does not
+// tell its phase.
+const fewRows = 256
+
+// WithTokens gives the steps of unknown batch the tokens that the user knows, and those of unknown
+// phase the one that so many rows suggest.
+func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
+	known := w.Copy()
+	for i := range known.Steps {
+		b := &known.Steps[i].Batch
+		if b.Tokens == 0 || tokens > 0 {
+			b.Tokens = tokens
+		}
+		switch {
+		case b.Phase != workload.NoPhase || b.Tokens == 0 || slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
+		case b.Tokens > fewRows:
+			b.Phase = workload.Prefill
+		default:
+			b.Phase = workload.Decode
+		}
+	}
+	return known
 }
 
 // partOf is the k-th of n parts of an op, at its place in the captured one's time. It waits for the parts with its number.

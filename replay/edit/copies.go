@@ -1,8 +1,10 @@
 package edit
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -156,4 +158,40 @@ func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
 func fromHost(w *workload.Workload, op *workload.Op) bool {
 	c := w.Run.Copy(w.Run.Spans[op.Span])
 	return op.Kind == trace.Copy && c != nil && c.Dir == trace.HostToDevice
+}
+
+// Eager is the workload with every operation of captured graphs launched by the host, at the profile's costs and the pace
+// of the captured host (rules H1 and H3); the workload itself if no graph was captured.
+func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
+	if !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Graph }) {
+		return w
+	}
+	e := w.Copy()
+	e.Hosts, e.Origins = make([]*workload.Host, len(w.Ranks)), make([]int32, len(w.Ops))
+	for i := range e.Ops {
+		e.Origins[i] = w.Origin(int32(i))
+	}
+	for rank, ids := range w.Ranks {
+		h := workload.Host{Latency: nanoseconds(m.Launch.Gap.Or(0))}
+		if rank < len(w.Hosts) && w.Hosts[rank] != nil {
+			h = *w.Hosts[rank]
+		}
+		h.Issues, h.Order = append(slices.Clone(h.Issues), make([]workload.Issue, len(ids)-len(h.Issues))...), nil
+		pace := w.HostPace(rank, m.Launch.Call.Or(0))
+		for i, id := range ids {
+			if op := &e.Ops[id]; op.Graph {
+				cost := m.Launch.Host.Or(0)
+				if op.Collective >= 0 && !w.Collectives[op.Collective].Own {
+					cost = m.Launch.HostCollective.Or(cost)
+				}
+				op.Graph, op.Issued, h.Issues[i] = false, min(op.Issued, op.Start), workload.Issue{Work: nanoseconds(cost * pace)}
+			}
+			if e.Ops[id].Issued != trace.Infinity {
+				h.Order = append(h.Order, int32(i))
+			}
+		}
+		slices.SortStableFunc(h.Order, func(a, b int32) int { return cmp.Compare(e.Ops[ids[a]].Issued, e.Ops[ids[b]].Issued) })
+		e.Hosts[rank] = &h
+	}
+	return e
 }

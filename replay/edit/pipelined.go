@@ -132,7 +132,7 @@ func (r *recut) collectiveFor(p *Pipelined) workload.Collective {
 	for _, ids := range p.Ops {
 		c.Members = append(c.Members, ids[0])
 	}
-	c.Alone = max(1, r.c.Alone(&c))
+	c.Alone = max(1, nanoseconds(r.laws.Time(&c, c.Op, c.Bytes, r.channels)))
 	return c
 }
 
@@ -145,7 +145,7 @@ func (r *recut) inOne(rank int, at place, add func(planned, ...int32)) {
 	captured := slices.Repeat([]*workload.Op{&r.w.Ops[shortest]}, len(shards))
 	first := &r.w.Ops[ids[0]]
 	lead, follow := place{at.chain, 0, 0, fused}, place{at.chain, 0, 1, fused}
-	gemm := planned{op: r.c.Part(captured, 0, 1), origin: shards[0], coll: -1}
+	gemm := planned{op: r.wholeOf(captured), origin: shards[0], coll: -1}
 	gemm.op.Queue = first.Queue
 	comm := planned{op: *first, origin: ids[0], coll: r.first[at.chain]}
 	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &workload.Kernel{Name: p.Op.String()}, trace.Collective, r.freeQueue(rank), 0

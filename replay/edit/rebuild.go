@@ -119,7 +119,7 @@ func (r *recut) coRunners() map[int32][]workload.CoRun {
 	}
 	for row := range r.ops {
 		if p := &r.ops[row]; p.role == moving && r.n > 1 {
-			if with := r.alongside(heavy, int32(row)); with >= 0 && r.c.Disturbs(&r.ops[with].op) {
+			if with := r.alongside(heavy, int32(row)); with >= 0 && r.disturbs(&r.ops[with].op) {
 				runners[p.coll] = []workload.CoRun{{Op: with, Time: max(1, r.ops[with].op.DurAlone())}}
 			}
 		}

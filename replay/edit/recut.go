@@ -2,49 +2,112 @@ package edit
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Cutter is what Chains needs to know about the machine.
-type Cutter struct {
-	// Part is the k-th of n parts of an operation that was captured in the given parts: a copy
-	// of one of them with the part's Kernel, Read, Write and Alone.
-	Part func(captured []*workload.Op, k, n int) workload.Op
-	// Collective is one of n equal parts of a collective that was captured in the given parts:
-	// a copy of one of them with the part's sizes, Channels and Alone.
-	Collective func(captured []*workload.Collective, n int) workload.Collective
-	// Alone is the library's time of a collective that was not captured, ns.
-	Alone    func(*workload.Collective) trace.Time
-	Disturbs func(*workload.Op) bool // whether an op slows a collective alongside it
-	Gap      trace.Time              // between kernels of a stream, ns
+// Recut is the workload with its chains in n equal parts on a machine, and their collectives through the given channels (0: as
+// captured). Parts run one after another, each collective behind its part; the operations behind the collectives follow the
+// last one. All operations keep their captured times: the parts of a side of a chain share those of the side. Operations around
+// the chains keep their dependencies, and each part costs the host what the first one did (rule V21). Chains that cannot be cut
+// stay as captured. only limits it to some chains; nil: all. It returns the workload itself and the reason if there is nothing
+// to cut.
+func Recut(w *workload.Workload, m machine.Machine, n, channels int, only func(*lift.Chain) bool) (cut *workload.Workload, why string) {
+	var chains []lift.Chain
+	for _, c := range lift.Chains(w) {
+		if only != nil && !only(&c) {
+			continue
+		}
+		if short := chainTooShort(w, &c, n); short != "" {
+			why = short
+			continue
+		}
+		chains = append(chains, c)
+	}
+	if len(chains) == 0 {
+		return w, why
+	}
+	return newRecut(w, m, recut{n: n, channels: channels, chains: chains}).run(), ""
 }
 
-// Chains returns a copy of a workload in which the given chains have n parts each. Parts
-// run one after another, each collective behind its part; the operations behind the
-// collectives follow the last one. All operations keep their captured times: the parts of a
-// side of a chain share those of the side. Operations around the chains keep their
-// dependencies, and each part costs the host what the first one did (rule V21). Origins maps
-// operations to the captured ones.
-func Chains(w *workload.Workload, chains []lift.Chain, n int, c Cutter) *workload.Workload {
-	return (&recut{w: w, n: n, c: c, chains: chains}).run()
+// Joined is the workload with each of its chains in one part, whose lookups are one operation behind what prepares them, for
+// strategies that serve a kernel and its collective (rule V20). Each chain is a pair there: the lookups, or what else computes,
+// and the collective. It is the workload itself if it has none.
+func Joined(w *workload.Workload, m machine.Machine) *workload.Workload {
+	chains := lift.Chains(w)
+	if len(chains) == 0 {
+		return w
+	}
+	return newRecut(w, m, recut{n: 1, chains: chains, joined: true}).run()
 }
 
-// Joined returns a copy of a workload in which each of the given chains is in one part, and its
-// lookups are one operation behind what prepares them. Each chain is a pair there: the lookups, or
-// what else computes, and the collective.
-func Joined(w *workload.Workload, chains []lift.Chain, c Cutter) *workload.Workload {
-	return (&recut{w: w, n: 1, c: c, chains: chains, joined: true}).run()
+// Undecomposed is the workload with its chains in one part each and its pipelined collectives (async tensor parallelism) as
+// the library's, each with one GEMM (rule V22); the workload itself if it has neither.
+func Undecomposed(w *workload.Workload, m machine.Machine, channels int) *workload.Workload {
+	w, _ = Recut(w, m, 1, channels, func(c *lift.Chain) bool { return c.Parts() > 1 })
+	if pipelines := Pipelines(w); len(pipelines) > 0 {
+		w = newRecut(w, m, recut{n: 1, channels: channels, pipelines: pipelines}).run()
+	}
+	return w
 }
 
-// Unpipelined returns a copy of a workload in which the given collectives and their GEMMs
-// are whole: a collective of the library and one GEMM (rule V22).
-func Unpipelined(w *workload.Workload, pipelines []Pipelined, c Cutter) *workload.Workload {
-	return (&recut{w: w, n: 1, c: c, pipelines: pipelines}).run()
+// mostOps bounds the operations of a workload in other parts.
+const mostOps = 1 << 22
+
+// chainTooShort is the reason why a chain cannot be cut into n parts; "" if it can.
+func chainTooShort(w *workload.Workload, c *lift.Chain, n int) string {
+	if n > mostOps/max(1, len(w.Ops)) {
+		return fmt.Sprintf("chunks=%d makes more than %d operations", n, mostOps)
+	}
+	for _, parts := range c.Before {
+		for _, part := range parts {
+			for _, id := range part {
+				p := workload.Pair{First: []int32{id}, Second: []int32{id}}
+				if why := TooFewRows(w, &p, max(1, n/c.Parts())); why != "" {
+					return why
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// TooFewRows is the reason why a pair cannot be cut into n parts; "" if it can. Every part
+// needs at least one row.
+func TooFewRows(w *workload.Workload, p *workload.Pair, n int) string {
+	for _, id := range append(p.First[:1:1], p.Second[:1]...) {
+		if op := &w.Ops[id]; op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.M < int64(n) {
+			return fmt.Sprintf("chunks=%d: %s has %d rows", n, trace.Short(op.Name), op.Shape.M)
+		} else if k := int64(max(1, p.Experts)); k > 1 && op.Shape.Kind == workload.GEMM && op.Shape.M/k < int64(n) {
+			return fmt.Sprintf("chunks=%d: %s has rows of %d tokens", n, trace.Short(op.Name), op.Shape.M/k)
+		}
+	}
+	return ""
+}
+
+func newRecut(w *workload.Workload, m machine.Machine, r recut) *recut {
+	r.w, r.laws = w, &cost.Laws{Machine: &m, Workload: w}
+	return &r
+}
+
+func nanoseconds(seconds float64) trace.Time { return trace.Time(seconds*1e9 + 0.5) }
+
+// wholeOf is an operation in place of several equal parts.
+func (r *recut) wholeOf(parts []*workload.Op) workload.Op {
+	return r.laws.Kernel(parts, cost.Part{Of: 1}).Op
+}
+
+// disturbs reports whether an operation slows a collective alongside it (rule I1). Lookups
+// that read less than half of the memory's rate do not: they wait for single reads.
+func (r *recut) disturbs(op *workload.Op) bool {
+	return op.Shape.Kind != workload.Embedding || 2*r.laws.Moving(op) > float64(op.DurAlone())/1e9
 }
 
 func (r *recut) run() *workload.Workload {
@@ -61,18 +124,19 @@ func (r *recut) run() *workload.Workload {
 
 // A recut is the state of one cut.
 type recut struct {
-	w      *workload.Workload
-	n      int
-	c      Cutter
-	chains []lift.Chain
-	joined bool      // lookups of a chain are one op
-	at     []place   // by captured op
-	now    [][]int32 // by captured op: rows of ops that replace it
-	ops    []planned // by rank, in the order in which the host issues them
-	ranks  [][]int32 // by rank: rows of ops
-	colls  []workload.Collective
-	outer  []int32 // by captured collective: its row in colls, outside of chains
-	first  []int32 // by chain, then Pipelined: row in colls of the first part
+	w        *workload.Workload
+	n        int
+	channels int // of the collectives; 0: as captured
+	laws     *cost.Laws
+	chains   []lift.Chain
+	joined   bool      // lookups of a chain are one op
+	at       []place   // by captured op
+	now      [][]int32 // by captured op: rows of ops that replace it
+	ops      []planned // by rank, in the order in which the host issues them
+	ranks    [][]int32 // by rank: rows of ops
+	colls    []workload.Collective
+	outer    []int32 // by captured collective: its row in colls, outside of chains
+	first    []int32 // by chain, then Pipelined: row in colls of the first part
 
 	pipelines []Pipelined
 }
@@ -148,7 +212,7 @@ func (r *recut) cutCollectives() {
 		}
 		r.first = append(r.first, int32(len(r.colls)))
 		for range r.n {
-			c := r.c.Collective(captured, r.n)
+			c := r.laws.Cut(captured, r.n, r.channels)
 			c.Shortest = 0
 			r.colls = append(r.colls, c)
 		}
@@ -220,7 +284,7 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 			}
 			continue
 		}
-		add(planned{op: r.c.Part(captured, k, r.n), from: first, place: place{at.chain, k, x, at.role}, coll: -1}, replaces...)
+		add(planned{op: r.laws.Kernel(captured, cost.Part{K: k, Of: r.n}).Op, from: first, place: place{at.chain, k, x, at.role}, coll: -1}, replaces...)
 	}
 	if at.role == receiving {
 		return
@@ -249,8 +313,8 @@ func (r *recut) lookups(ids []int32, at place) planned {
 		captured = append(captured, &r.w.Ops[id])
 		tiles += r.w.Ops[id].Tiling.Tiles
 	}
-	p := planned{op: r.c.Part(captured, 0, 1), from: ids[0], place: place{at.chain, 0, len(ids), at.role}, coll: -1}
-	p.op.Tiling.WGs, p.op.Tiling.Tiles = tiles, tiles // Part has made the kernel its own
+	p := planned{op: r.wholeOf(captured), from: ids[0], place: place{at.chain, 0, len(ids), at.role}, coll: -1}
+	p.op.Tiling.WGs, p.op.Tiling.Tiles = tiles, tiles // wholeOf has made the kernel its own
 	return p
 }
 
@@ -289,7 +353,7 @@ func (r *recut) spread(rank int, side place, ops []planned, until trace.Time) tr
 		if op := &ops[i].op; ops[i].role != moving {
 			op.Start, op.End = in.Start+in.Length()*k/n, in.Start+in.Length()*(k+1)/n
 			if k++; k > 1 {
-				op.Start = min(op.Start+r.c.Gap, op.End)
+				op.Start = min(op.Start+nanoseconds(r.laws.Machine.Launch.Gap.Value), op.End)
 			}
 			until = op.End
 		}

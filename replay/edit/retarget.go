@@ -3,6 +3,7 @@
 //	recut.go, pipelined.go, rebuild.go  chains of computation and collectives in another number of parts, pipelined
 //	                                    collectives that are whole again (rules V21, V22)
 //	batch.go                            another number of rows, or of iterations
+//	copies.go                           copies from the host earlier; captured graphs launched by the host
 //	retarget.go, ranks.go               another machine, or another number of ranks
 //
 // A workload that is retargeted has the durations that its operations would have on another machine. Strategies
@@ -113,7 +114,7 @@ func (s scaler) count(w *workload.Workload, rank int, e *cost.Estimate, took tra
 	now := workload.Scaled(took, e.By)
 	most := 2
 	for k, bound := range cost.Bounds {
-		was, is := trace.Time(e.Was[k]*1e9+0.5), trace.Time(e.Is[k]*1e9+0.5)
+		was, is := nanoseconds(e.Was[k]), nanoseconds(e.Is[k])
 		part, ops := cost.Reason{Bound: bound, Law: e.Law, Sure: e.Sure}, 0
 		if k == 0 {
 			part.Law, part.Sure = "time of an empty kernel", true

@@ -7,37 +7,16 @@ import (
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
-
-// halves cuts everything in proportion.
-var halves = edit.Cutter{
-	Part: func(captured []*workload.Op, _, n int) workload.Op {
-		op := *captured[0]
-		op.Alone = op.Dur() * trace.Time(len(captured)) / trace.Time(n)
-		kernel := *op.Kernel
-		kernel.Shape.M = kernel.Shape.M * int64(len(captured)) / int64(n)
-		op.Kernel = &kernel
-		return op
-	},
-	Collective: func(captured []*workload.Collective, n int) workload.Collective {
-		c := *captured[0]
-		parts, of := int64(len(captured)), int64(n)
-		c.Bytes, c.In, c.Out = c.Bytes*parts/of, c.In*parts/of, c.Out*parts/of
-		c.Alone = c.Transfer() * trace.Time(len(captured)) / trace.Time(n)
-		return c
-	},
-	Disturbs: func(*workload.Op) bool { return true },
-	Gap:      1000,
-}
 
 // A workload in other parts is a workload: ops in order, dependencies that hold, every
 // operation once or, in a chain, once a part. Every iteration is issued in the same order. Cut
 // back, steps have their captured times.
 func TestRecut(t *testing.T) {
 	w := lift.Open(t, "samples/measurements/2026-11-20-h200x4/traces/dlrm_train", lift.Options{})
-	chains := lift.Chains(w)
-	cut := edit.Chains(w, chains, 4, halves)
+	chains, m := lift.Chains(w), machinetest.Load(t, "h200")
+	cut, _ := edit.Recut(w, m, 4, 0, nil)
 	lift.CheckInvariants(t, cut)
 	if got, want := len(cut.Collectives), len(w.Collectives)+3*len(chains); got != want {
 		t.Errorf("%d collectives, want %d", got, want)
@@ -52,7 +31,7 @@ func TestRecut(t *testing.T) {
 	if len(again) != len(chains) || again[0].Parts() != 4 {
 		t.Fatalf("%d chains, the first in %d parts; want %d in 4", len(again), again[0].Parts(), len(chains))
 	}
-	whole := edit.Chains(cut, again, 1, halves)
+	whole, _ := edit.Recut(cut, m, 1, 0, nil)
 	lift.CheckInvariants(t, whole)
 	if len(whole.Ops) != len(w.Ops) || len(whole.Collectives) != len(w.Collectives) {
 		t.Fatalf("%d ops and %d collectives, want %d and %d", len(whole.Ops), len(whole.Collectives), len(w.Ops), len(w.Collectives))
@@ -104,9 +83,7 @@ func TestUnpipelined(t *testing.T) {
 			t.Errorf("%d: %s of %d bytes, want %s of %d", i, pipelines[i].Op, pipelines[i].Bytes, c.Op, c.Bytes)
 		}
 	}
-	cut := halves
-	cut.Alone = func(*workload.Collective) trace.Time { return 160_000 }
-	whole := edit.Unpipelined(w, pipelines, cut)
+	whole := edit.Undecomposed(w, machinetest.Load(t, "h200"), 0)
 	lift.CheckInvariants(t, whole)
 	gemms := func(w *workload.Workload) (rows int64) {
 		for i := range w.Ops {

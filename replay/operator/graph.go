@@ -332,22 +332,30 @@ func (p *reader) orderOf(x *node, take func(string) (ast.Node, bool)) {
 
 // size evaluates a product or quotient of whole numbers and names of shape: 3*hidden/ways.
 func (p *reader) size(n ast.Node) int64 {
-	text := n.GetToken().Value
-	const cure = "write products and quotients of whole numbers and names of shape, as 3*hidden/ways"
-	if _, ok := n.(ast.ScalarNode); !ok {
-		p.Fail(n, cure, "no size")
-		return 1
+	text, why := n.GetToken().Value, "no size"
+	if _, ok := n.(ast.ScalarNode); ok {
+		size, no := p.file.sizeOf(text)
+		if no == "" {
+			return size
+		}
+		why = no
 	}
+	p.Fail(n, "write products and quotients of whole numbers and names of shape, as 3*hidden/ways; shape has "+
+		strings.Join(slices.Sorted(maps.Keys(p.file.shape)), ", "), "%s", why)
+	return 1
+}
+
+// sizeOf evaluates a size, or says what is wrong with it.
+func (f *File) sizeOf(text string) (size int64, why string) {
 	above, below := int64(1), int64(1)
 	for i, word := range strings.FieldsFunc(strings.NewReplacer("*", " *", "/", " /").Replace(text), func(r rune) bool { return r == ' ' }) {
 		name := strings.TrimLeft(word, "*/")
 		v, err := strconv.ParseInt(name, 10, 64)
 		if err != nil {
-			v = p.file.shape[name]
+			v = f.shape[name]
 		}
 		if v < 1 || v >= maxSize || i == 0 && name != word {
-			p.Fail(n, cure+"; shape has "+strings.Join(slices.Sorted(maps.Keys(p.file.shape)), ", "), "size %q: %q", text, word)
-			return 1
+			return 0, fmt.Sprintf("size %q: %q", text, word)
 		}
 		if word[0] == '/' {
 			below *= v
@@ -355,15 +363,29 @@ func (p *reader) size(n ast.Node) int64 {
 			above *= v
 		}
 		if above >= maxBytes || below >= maxBytes {
-			p.Fail(n, "", "size %q is too large", text)
-			return 1
+			return 0, fmt.Sprintf("size %q is too large", text)
 		}
 	}
 	if above%below != 0 || above == 0 {
-		p.Fail(n, "", "size %q: %d does not divide %d", text, below, above)
-		return 1
+		return 0, fmt.Sprintf("size %q: %d does not divide %d", text, below, above)
 	}
-	return above / below
+	return above / below, ""
+}
+
+// graphOfOperator are the nodes of an operator.
+func (p *reader) graphOfOperator(o operation) (g graph) {
+	for text := range strings.SplitSeq(o.graph, "; ") {
+		words := strings.Fields(text)
+		x := node{Op: words[0], Sizes: map[string]int64{}}
+		for i, key := range nodeKinds[x.Op].sizes {
+			var why string
+			if x.Sizes[key], why = p.file.sizeOf(words[1+i]); why != "" {
+				p.fail("shape", "is a size mistyped?", "%s", why)
+			}
+		}
+		g = append(g, x)
+	}
+	return g
 }
 
 const maxBytes = 1 << 42 // of one operand, exclusive: 2^31 times that fits into 64 bits

@@ -29,7 +29,7 @@ type File struct {
 	Sync       sync      // what Times include
 
 	shape  map[string]int64
-	graph  graph          // instead of an operator
+	graph  graph          // of the operator, or instead of one
 	groups map[string]int // of a graph: number of neighbouring ranks, by name
 	lines  map[string]int // of the file, by key
 
@@ -123,25 +123,6 @@ var operations = []operation{
 	},
 }
 
-// steps appends the steps of the operator.
-func (o *operation) steps(b *bench) {
-	for node := range strings.SplitSeq(o.graph, "; ") {
-		words := strings.Fields(node)
-		kind := nodeKinds[words[0]]
-		kind.steps(b, func(key string) int64 {
-			product := int64(1)
-			for factor := range strings.SplitSeq(words[1+slices.Index(kind.sizes, key)], "*") {
-				n, err := strconv.ParseInt(factor, 10, 64)
-				if err != nil {
-					n = b.f.shape[factor]
-				}
-				product *= n
-			}
-			return product
-		})
-	}
-}
-
 func operationNames() []string {
 	var names []string
 	for _, o := range operations {
@@ -164,14 +145,11 @@ func (f *File) world(m machine.Machine) (int, error) {
 	if ranks > m.GPUs {
 		return 0, f.fault("ranks", "choose a machine with as many GPUs", "%d ranks on %s, which has %d GPUs", ranks, m.Name, m.GPUs)
 	}
-	if f.graph != nil {
-		return ranks, f.checkGroups(ranks, m)
-	}
 	op, _ := operationNamed(f.Operator)
 	if n := f.shape[op.split]; op.split != "" && n%int64(ranks) != 0 {
 		return 0, f.fault(op.split, fmt.Sprintf("give a multiple of %d", ranks), "%s: %d does not divide over %d ranks", op.split, n, ranks)
 	}
-	return ranks, nil
+	return ranks, f.checkGroups(ranks, m)
 }
 
 // fault is an error about a key of the file.

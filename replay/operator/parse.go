@@ -134,6 +134,9 @@ func (p *reader) read() {
 		f.shape[key] = p.count("shape."+key, 1)
 		f.lines[key] = f.lines["shape."+key]
 	}
+	if op.graph != "" && p.Len() == 0 {
+		f.graph = p.graphOfOperator(op)
+	}
 	p.kernel(op)
 	p.times()
 	if op.name != "" { // without an operator all sizes would be reported as unknown

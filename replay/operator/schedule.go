@@ -55,15 +55,7 @@ func (f *File) Run(m machine.Machine) (*trace.Run, error) {
 		return nil, err
 	}
 	b := &bench{f: f, m: m, ranks: ranks, named: map[string]int{}}
-	if f.graph != nil {
-		f.graph.run(b)
-	} else {
-		op, ok := operationNamed(f.Operator)
-		if !ok {
-			return nil, f.fault("operator", "", "unknown operator %q", f.Operator)
-		}
-		op.steps(b)
-	}
+	f.graph.run(b)
 	if len(b.steps) == 0 {
 		return nil, f.fault("machine", "choose one with more GPUs", "nothing runs on the %d GPU of %s: a collective of one rank moves nothing", ranks, m.Name)
 	}

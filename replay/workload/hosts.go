@@ -47,6 +47,15 @@ func (w *Workload) Profiled() bool {
 	})
 }
 
+// HostPace is the issue time of a rank's host relative to a host whose launch calls take so many seconds with the same
+// profiler. It is 1 if the trace shows none, or that is not known (rule H3).
+func (w *Workload) HostPace(rank int, call float64) float64 {
+	if call <= 0 || rank >= len(w.Calls) || w.Calls[rank] == 0 {
+		return 1
+	}
+	return float64(w.Calls[rank]) / 1e9 / call
+}
+
 // IssueOrder returns a rank's operations in the order in which its host issued them; without
 // host calls, in order of start. A stream runs in the order of issue, so an operation was issued
 // by when the next one of its stream was, whatever the trace knows of its launch.

@@ -25,20 +25,20 @@ import (
 // hands it to a copy engine, which signals its arrival; the next kernel waits for all signals.
 var putSlices = plan.Strategy{
 	Name: "putslices",
-	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+	Plan: func(pl *plan.Planner, _ plan.Values) (emit plan.Emitter, why string) {
 		pl.Take(func(p *workload.Pair) bool {
 			return p.Direction == workload.ComputeThenCollective && p.Collective >= 0 &&
 				pl.Workload.Collectives[p.Collective].Op == trace.AllToAll &&
 				pl.Workload.Ops[p.First[0]].Tiling.Tiles >= len(p.First)*perRank
 		})
 		if len(pl.Pairs) == 0 {
-			return nil, &plan.NotApplicable{Strategy: "putslices", Why: "no all-to-all behind a kernel with enough tiles"}
+			return nil, "no all-to-all behind a kernel with enough tiles"
 		}
 		arrived := make([][]program.Flag, len(pl.Pairs)) // by pair and destination: slices from all ranks
 		for i := range pl.Pairs {
 			arrived[i] = pl.Program.NewFlags(len(pl.RanksOf(pl.Pairs[i].Coll)), "slices that arrived at rank")
 		}
-		return func(r *plan.Rank, p *plan.Pair) { write(r, p, arrived[p.Index]) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { write(r, p, arrived[p.Index]) }, ""
 	},
 }
 

@@ -47,22 +47,6 @@ func TestRoundsOfMemory(t *testing.T) {
 	}
 }
 
-// A lookup that waits for single reads leaves a collective alone; one that saturates the
-// memory, and copies, do not.
-func TestDisturbs(t *testing.T) {
-	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
-	for _, c := range []struct {
-		kind  workload.ShapeKind
-		bytes float64 // in a millisecond, of 4.1 GB
-		want  bool
-	}{{workload.Embedding, 1.2e9, false}, {workload.Embedding, 3.5e9, true}, {workload.Elementwise, 1.2e9, true}, {workload.GEMM, 0.1e9, true}} {
-		op := &workload.Op{End: 1_000_000, Read: c.bytes, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: c.kind}}}
-		if got := pl.disturbs(op); got != c.want {
-			t.Errorf("%s of %.1f GB: %v", c.kind, c.bytes/1e9, got)
-		}
-	}
-}
-
 // More channels than the captured ones change nothing where the bytes allow no more.
 func TestMoreChannels(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 4), Workload: &workload.Workload{}}
