@@ -69,7 +69,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		rank := &l.sources[i]
 		l.refuted += rank.Resolve(run)
 		for k := range rank.Ops {
-			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.ResetsCounter(run, k))
+			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.resetsCounter(run, k))
 		}
 		flowOf(run, rank, i, ranges, l.flows[i])
 		if !o.WithoutHosts {

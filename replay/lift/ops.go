@@ -20,7 +20,7 @@ type rankOps struct {
 	waits  []trace.SpanID // host calls that made a stream wait, by start
 	events []trace.Wait   // of streams for events, whose calls the file names
 	marks  []mark         // iterations marked on the host or above the device, by start
-	ends   []mark         // ranges of optimizers on the host, by start: of those that no backward pass is between, one from the first to the last
+	ends   []mark         // ranges of optimizers on the host, by start, joined where no backward pass is between
 	calls  []trace.Time   // driver time of kernel launches
 
 	backward bool             // autograd ran since the last range of an optimizer
@@ -281,9 +281,9 @@ func (r *rankOps) orderTies(run *trace.Run, queueOf []int32) {
 	}
 }
 
-// ResetsCounter reports whether the op before on the same stream, of the same
+// resetsCounter reports whether the op before on the same stream, of the same
 // operator, is a fill: the library resets the counter that hands out tiles.
-func (r *rankOps) ResetsCounter(run *trace.Run, op int) bool {
+func (r *rankOps) resetsCounter(run *trace.Run, op int) bool {
 	f := &r.Facts[op]
 	if f.before < 0 || r.Facts[f.before].Operator != f.Operator {
 		return false

@@ -59,7 +59,7 @@ const byStrategy = "strategy"
 type side struct {
 	Name       string     `json:"name"`
 	Time       trace.Time `json:"time_ns"`
-	Unprofiled trace.Time `json:"unprofiled_ns,omitempty"` // estimate of the time without the profiler; 0: none, of whole runs or with --predicted
+	Unprofiled trace.Time `json:"unprofiled_ns,omitempty"` // estimate without the profiler; 0: none, as of whole runs
 
 	phase string // that the time is of; "": all steps
 	steps int

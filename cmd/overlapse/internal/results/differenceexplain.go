@@ -247,7 +247,8 @@ func (d *Difference) WithoutProfiler(took [2]map[string]trace.Time) {
 		a, b = min(a, p.A.Time), min(b, p.B.Time) // no step takes longer without a profiler
 		p.A.Unprofiled, p.B.Unprofiled = a, b
 		if change := float64(b)/float64(a) - 1; max(change-p.Change, p.Change-change) >= leastOfProfiler {
-			p.Explanation = fmt.Sprintf("%sWithout the profiler, by estimate: %s With it: %s", p.title(), p.than(a, b), strings.TrimPrefix(p.Explanation, p.title()))
+			with := strings.TrimPrefix(p.Explanation, p.title())
+			p.Explanation = fmt.Sprintf("%sWithout the profiler, by estimate: %s With it: %s", p.title(), p.than(a, b), with)
 		}
 	}
 	if d.Phases != nil {
