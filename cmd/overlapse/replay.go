@@ -34,8 +34,7 @@ type replayOptions struct {
 	pairs   bool   // also compare the strategies on each kind of pair alone, and the best of each together
 	ranks   []int
 	window  string
-	full    bool // the user chose ranks or a window: record them without a limit
-	seeds   int
+	full    bool   // the user chose ranks or a window: record them without a limit
 	whatIf  string // links=2,clock=0.9; "": nothing
 }
 
@@ -89,7 +88,6 @@ other work in bulk.`,
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
-	cli.IntFlag(f, &o.seeds, "seeds", 0, cli.Range[int]{Most: maxSeeds}, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
 	input.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
@@ -178,14 +176,8 @@ func published(o replayOptions, sel []plan.Selection) (string, error) {
 	return score.Published(o.Path, text, names)
 }
 
-// replayMore runs the further replays that flags request: seeds, single pairs,
-// what-ifs and explanations.
+// replayMore runs the further replays that flags request: single pairs, what-ifs and explanations.
 func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
-	if o.seeds > 0 {
-		if err := results.Spread(ctx, a.Console, r, m, sel, o.seeds, opts.Stop); err != nil {
-			return err
-		}
-	}
 	if o.pairs {
 		if err := results.ComparePairs(ctx, a.Console, r, m, sel, opts); err != nil {
 			return err
@@ -273,6 +265,3 @@ func inJob(world int, ranks ...int) error {
 	}
 	return nil
 }
-
-// maxSeeds bounds the time of a command.
-const maxSeeds = 1000

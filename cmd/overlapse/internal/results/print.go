@@ -255,7 +255,7 @@ func (r *Replayed) answers() (list []string) {
 	if x := r.Rescaled; x != nil {
 		list = append(list, RescaledText(x))
 	}
-	list = append(list, r.whatIfText(), r.seedsText())
+	list = append(list, r.whatIfText())
 	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
 }
 

@@ -121,20 +121,15 @@ type Row struct {
 	// for the median dispatch order.
 	overlap.Times
 	// Phases are the steps that the row is about, if the trace tells their phase; one.
-	Phases   []plan.PhaseTime `json:"phases,omitempty"`
-	Effort   plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
-	Says     string           `json:"says,omitempty"`         // how to get it, as the libraries say it: "set bucket_cap_mb=50"
-	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
-	Limit    string           `json:"limited_by,omitempty"`
-	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
-	// Memory is the memory traffic in bytes per rank and iteration, by cause.
-	Memory []verdict.Moved `json:"memory,omitempty"`
+	Phases []plan.PhaseTime `json:"phases,omitempty"`
+	Effort plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
+	Says   string           `json:"says,omitempty"`         // how to get it, as the libraries say it: "set bucket_cap_mb=50"
+	Bubble float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
+	Limit  string           `json:"limited_by,omitempty"`
 	// Explanation is set with --explain.
 	Explanation *verdict.Explanation `json:"explanation,omitempty"`
 	// Approximation is set if bandwidth shares are approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
-	// Seeds is set with --seeds.
-	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
 	WhatIf  *verdict.WhatIf `json:"what_if,omitempty"`
 	short   string          // Prediction.Named
@@ -392,7 +387,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	if row.Applies = out.Result != nil; !row.Applies {
 		return row
 	}
-	row.Times, row.RankEnds = verdict.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
+	row.Times = verdict.TimesOf(r.workload, out)
 	switch {
 	case out.Phase > 0:
 		is := out.Phases[out.Phase-1].Steps
@@ -402,9 +397,6 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.Phases = []plan.PhaseTime{out.Phases[0].Steps}
 	}
 	row.Limit = verdict.LimitOf(r.workload, out, row.Times)
-	if out.Phase == 0 { // traffic is summed over the run
-		row.Memory = verdict.MemoryByCause(r.workload, out)
-	}
 	if total := row.Total(); r.pipeline && total > 0 {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
 	}
@@ -420,30 +412,6 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.Approximation = &x
 	}
 	return row
-}
-
-// rankEnds is when the last device work of each rank ends.
-func rankEnds(w *workload.Workload, run *trace.Run) []int64 {
-	ends := make([]int64, len(run.Ranks))
-	of, _ := workload.IterationsOf(w)
-	for _, s := range run.Spans {
-		if op := plan.OriginOf(run, s); run.Repeats != nil && op >= 0 && int(of[op]) >= run.Repeats.Simulated { // cut short
-			continue
-		}
-		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
-			row := run.RankOf(s)
-			ends[row] = max(ends[row], int64(s.End))
-		}
-	}
-	for row, like := range run.Like {
-		ends[row] = ends[like]
-	}
-	if x := run.Repeats; x != nil {
-		for row := range ends {
-			ends[row] += int64(x.Iterations-x.Simulated) * int64(x.Period)
-		}
-	}
-	return ends
 }
 
 // defect reports whether the row's strategy panicked.
