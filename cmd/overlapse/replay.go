@@ -56,7 +56,8 @@ trace.
 
 --explain prints the critical path of every strategy: the kernel, copy or host call, its
 rank and duration, what it waited for and what ended the wait. It also prints gains and
-losses against bulk, and the time on a machine with other links, memory, compute units, clock or latencies (as --what-if).
+losses against bulk, and the captured schedule's time with other links, memory, compute
+units, clock or latencies (--what-if has that of each strategy).
 
 -o records the workgroups of rank 0 and their phases in one iteration. Above 131,072
 spans per strategy it records kernels only. --rank and --window choose other ranks and

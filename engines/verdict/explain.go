@@ -30,7 +30,6 @@ type Explanation struct {
 	Parts  []Part     `json:"parts"` // sum is Time; longest first
 	Names  []Part     `json:"names"` // the same by name of kernel and copy
 	Versus *versus    `json:"against,omitempty"`
-	WhatIf []WhatIf   `json:"what_if,omitempty"`
 	Limits []limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
 	Idle   []IdleSum  `json:"idle,omitempty"`   // idle time of streams by cause, longest first
 }

@@ -62,6 +62,7 @@ type Replayed struct {
 	Waves      []pairWaves         `json:"waves,omitempty"`   // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
+	Elsewhere  []verdict.WhatIf    `json:"what_if,omitempty"`                    // with --explain: the captured schedule on other hardware
 	Notes      []string            `json:"notes"`
 	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
