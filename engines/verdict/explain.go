@@ -100,16 +100,6 @@ func idleIn(idle iter.Seq[replay.Idle], is plan.Interval) iter.Seq[replay.Idle] 
 	}
 }
 
-// IdleByCause sums the idle time of the strategy's streams by cause, longest first, in the
-// window of the options or else in the whole run.
-func IdleByCause(o *compare.Outcome) []IdleSum {
-	all := slices.Values(o.Result.Idle())
-	if o.Window.End > 0 {
-		all = idleIn(all, o.Window)
-	}
-	return idleByCause(all)
-}
-
 // within clips the path to a window.
 func within(path []replay.Segment, from, to trace.Time) []replay.Segment {
 	var part []replay.Segment

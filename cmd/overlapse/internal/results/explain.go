@@ -149,14 +149,6 @@ func (r *Replayed) explainedUnit(e *verdict.Explanation) string {
 	return r.Window
 }
 
-// idleScope is the part of the replay over which idle times are summed.
-func (r *Replayed) idleScope() string {
-	if r.Window == "" || r.Window == Iteration || r.Window == "all" {
-		return "of the whole replay"
-	}
-	return "in " + r.Window
-}
-
 // causeText is a cause of idle time in a user's words.
 func causeText(cause string) string {
 	switch cause {

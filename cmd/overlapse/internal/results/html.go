@@ -9,46 +9,10 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
 )
-
-// explainTables are the report's tables of --explain; nil without it.
-func (r *Replayed) explainTables() []html.Table {
-	of := "one iteration"
-	if r.Window != Iteration {
-		of = "the window " + r.Window
-	}
-	sum := cli.Table{Title: "Against bulk", Columns: []string{"strategy", "why"}}
-	path := cli.Table{
-		Title:   "Critical paths",
-		Note:    "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
-		Columns: []string{"strategy", "time", "ranks", "kernels and copies", "breakdown", "waited before for"},
-	}
-	for _, row := range r.Rows {
-		e := row.Explanation
-		if e == nil {
-			continue
-		}
-		name := r.RunName(row.At)
-		if row.Phase != "" {
-			name += ", " + row.Phase
-		}
-		if v := e.Versus; v != nil {
-			sum.Add(name, v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
-		}
-		for _, l := range e.Path {
-			path.Add(name, l.Time, ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After)
-		}
-	}
-	if len(path.Rows) == 0 {
-		return nil
-	}
-	return []html.Table{sum.HTML(), path.HTML()}
-}
 
 // HTML is the data of the HTML report.
 func (r *Replayed) HTML() html.Report {
@@ -138,7 +102,7 @@ func (r *Replayed) HTML() html.Report {
 		page.Folded = false
 		rep.Tables = append(rep.Tables, page)
 	}
-	rep.Tables = append(append(rep.Tables, r.explainTables()...), r.pairTable().HTML(), notes.HTML())
+	rep.Tables = append(rep.Tables, notes.HTML())
 	return rep
 }
 
@@ -252,7 +216,7 @@ func (r *Replayed) best() int {
 	return best.At
 }
 
-// how adds how to get what is recommended, on each phase, or, if nothing is likely to gain, the fastest of what may.
+// how adds how to get what is recommended, on each phase.
 func (r *Replayed) how(rep *html.Report, best int) {
 	for i, v := range r.Verdict.Each() {
 		if v.Advice == nil {
@@ -270,10 +234,6 @@ func (r *Replayed) how(rep *html.Report, best int) {
 			}
 		}
 		rep.How = append(rep.How, stepsOf(v.Advice)...)
-	}
-	if rep.How == nil && best >= 0 && r.Verdict.Has(verdict.NoClearWinner) {
-		a := verdict.AdviceOn(r.workload, r.reference, r.Outcomes[best])
-		rep.HowTitle, rep.How = "How to try "+r.RunName(best), stepsOf(&a)
 	}
 }
 
@@ -329,43 +289,4 @@ func (r *Replayed) runNote(outcome int) string {
 		}
 	}
 	return strings.Join(notes, "; ")
-}
-
-// idleTable has the idle time of streams by strategy and cause.
-func (r *Replayed) idleTable() *cli.Table {
-	t := &cli.Table{
-		Title:   "Idle time of streams",
-		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
-		Columns: []string{"strategy", "cause", "time", "share of the streams' time", "longest"},
-	}
-	for i, out := range r.Outcomes {
-		if out.Result == nil {
-			continue
-		}
-		streams := streamTime(out.Result)
-		for _, s := range verdict.IdleByCause(&out) {
-			t.Add(r.RunName(i), causeText(s.Cause), s.Time, cli.ShareOf(s.Time, streams), s.Longest)
-		}
-	}
-	return t
-}
-
-// streamTime is the number of streams with idle time, times the makespan.
-func streamTime(r *replay.Result) trace.Time {
-	type stream struct{ rank, stream int }
-	all := map[stream]bool{}
-	for _, i := range r.Idle() {
-		all[stream{i.Rank, i.Stream}] = true
-	}
-	return trace.Time(len(all)) * r.Makespan
-}
-
-// pairTable has the pairs of the trace with their evidence.
-func (r *Replayed) pairTable() *cli.Table {
-	t := &cli.Table{Title: "Pairs of computation and communication", Columns: []string{"kind", "first", "second", "bytes", "count", "evidence"}}
-	short := func(name string) string { return cli.Middle(trace.Short(name), 40) } // such that the evidence has room
-	for _, p := range workload.Pairs(r.workload) {
-		t.Add(p.Direction, short(p.First), short(p.Second), p.Bytes, p.Count, strings.Join(p.Evidence, "; "))
-	}
-	return t
 }

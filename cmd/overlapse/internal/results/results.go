@@ -44,13 +44,12 @@ type Replayed struct {
 	Captured   int                 `json:"captured_ranks"`
 	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
 	Pairs      int                 `json:"pairs"`
-	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
-	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
-	Measured   int64               `json:"measured_ns"`         // estimated if the trace is; 0 where phases are answered apart
-	Phases     []plan.PhaseTime    `json:"phases,omitempty"`    // as measured, where they are answered apart
-	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
-	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
-	Residual   compare.Residual    `json:"residual"`
+	Clock      string              `json:"clock,omitempty"`      // at which times are predicted, where it is not the capture's
+	Window     string              `json:"window,omitempty"`     // recorded and explained: iteration, all, or a time range
+	Measured   int64               `json:"measured_ns"`          // estimated if the trace is; 0 where phases are answered apart
+	Phases     []plan.PhaseTime    `json:"phases,omitempty"`     // as measured, where they are answered apart
+	Unprofiled bool                `json:"unprofiled"`           // times below are without the profiler, which Measured includes
+	Estimated  string              `json:"estimated,omitempty"`  // the source of the times, if nothing was measured
 	Isolation  *workload.Isolation `json:"isolation"`            // how isolated durations were found
 	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`   // to other ranks or another GPU
 	WaitedFor  *overlap.LateRank   `json:"waited_for,omitempty"` // the rank that others wait for in the captured schedule
@@ -161,21 +160,9 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
 	base = verdict.Timed(w, base)
-	asMeasured := base
-	asCaptured, on := w, m
-	if w.Rescaled != nil {
-		asCaptured, on = w.Rescaled.Of, w.Rescaled.On
-	}
-	if sc.Clock != plan.CapturedClock || w.Unprofiled || w.Rescaled != nil { // the capture's own clock, host, machine and ranks
-		same, profiled := sc, asCaptured.Copy()
-		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
-		if asMeasured, err = compare.Run(profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
-			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
-		}
-	}
 	r := &Replayed{
 		Schema: Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
-		Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
 	if measured := plan.MeasuredSteps(w); len(base.Phases) > 1 {
