@@ -184,7 +184,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0), CopyOf: results.CopiesOf(w)})
 		var times tui.Time
 		for _, row := range r.Rows {
 			if row.At == i && row.Applies {

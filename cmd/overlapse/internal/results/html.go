@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
@@ -39,7 +41,7 @@ func (r *Replayed) HTML() html.Report {
 		rep.Runs = []html.Named{{Name: r.basis(), Run: r.workload.Run}}
 		return rep
 	}
-	best, said, layers := r.best(), "", layersOf(r.workload)
+	best, layers := r.best(), layersOf(r.workload)
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
@@ -49,7 +51,7 @@ func (r *Replayed) HTML() html.Report {
 		}
 		rep.Runs = append(rep.Runs, html.Named{
 			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: r.runNote(i), Run: out.Result.Run,
-			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
+			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result), CopyOf: CopiesOf(r.workload),
 			Layer: func(s trace.Span) string {
 				op, c := plan.OriginOf(out.Result.Run, s), out.Result.Run.Comm(s)
 				if op < 0 || c == nil || layers[op] == "" {
@@ -61,10 +63,9 @@ func (r *Replayed) HTML() html.Report {
 	}
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
 		changes, text := r.Changes(r.reference.Result.Run, best)
-		said = "in a step: " + text
 		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
 			Name: changes.Name, Says: "what " + r.RunName(best) + " changes", Note: text, Run: changes,
-			Start: StartOf(r.workload, r.reference.Result.Run),
+			Start: StartOf(r.workload, r.reference.Result.Run), CopyOf: CopiesOf(r.workload),
 		})
 		for i, run := range rep.Shown {
 			if run > 0 {
@@ -88,9 +89,7 @@ func (r *Replayed) HTML() html.Report {
 	if late := r.WaitedFor; late != nil {
 		rep.Rank = late.Rank
 	}
-	if r.how(&rep, best); said != "" {
-		rep.How = append(rep.How, html.Step{Text: said})
-	}
+	r.how(&rep, best)
 	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
 	notes := cli.Table{Title: "Assumptions", Columns: []string{"note"}}
@@ -134,16 +133,20 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 		line.Tip = line.Name + ": " + line.Note + "\n" + row.Limit
 		c.Bars = append(c.Bars, line)
 	}
-	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. " +
-		"Click: its timeline."
+	var says []string
+	if len(c.Bars) > len(r.Control) {
+		says = append(says, "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, "+
+			"and probability of a gain of at least 1 %. Click: its timeline.")
+	}
 	if of.alike != nil {
-		left += " Cannot be told from no change: " + r.sayings(of.alike) + "."
+		says = append(says, "Cannot be told from no change: "+r.sayings(of.alike)+".")
 	}
 	if of.later != nil {
-		left += " Not for tonight: " + r.sayings(of.later) + "."
+		says = append(says, "Not for tonight: "+r.sayings(of.later)+".")
 	}
-	if len(c.Bars) == 0 {
-		return nil, ""
+	left := strings.Join(says, " ")
+	if !slices.ContainsFunc(of.rows, func(row *Row) bool { return row.Strategy != unchanged }) { // noise alone
+		return nil, left
 	}
 	return c, left
 }
@@ -159,17 +162,40 @@ func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 		}
 		out := r.Outcomes[row.At].Of(phase)
 		ranks := plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
-		if len(ranks) > mostRankBars {
-			took := trace.Time(row.Time)
-			bars = append(bars, html.Bar{Name: r.says(row), Note: cli.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
+		if r.Captured == 1 || len(ranks) > mostRankBars {
+			name, took := r.says(row), trace.Time(row.Time)
+			if copies := len(ranks) - r.Captured; r.Captured == 1 && copies > 0 {
+				name += fmt.Sprintf(" (rank %d; %d are copies of it)", slices.Index(r.workload.Copies, false), copies)
+				ranks = nil
+			}
+			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
 			continue
 		}
+		late := row.Waiting - overlap.MeanOf(ranks).Waiting // for ranks that nobody captured: idle so far
 		for rank, times := range ranks {
+			if r.workload.Copies[rank] {
+				continue
+			}
+			d := max(-times.Waiting, min(times.Idle, late))
+			times.Idle, times.Waiting = times.Idle-d, times.Waiting+d
 			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
 			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: times})
 		}
 	}
 	return bars
+}
+
+// CopiesOf is by rank the captured one that it copies, None for those that were captured; nil: all were.
+func CopiesOf(w *workload.Workload) (of []int) {
+	if !slices.Contains(w.Copies, true) {
+		return nil
+	}
+	for rank, copied := range w.Copies {
+		if of = append(of, trace.None); copied {
+			of[rank] = slices.Index(w.Rows, w.Rows[rank])
+		}
+	}
+	return of
 }
 
 // barNote is the time of a row, its change and error, and how likely it is faster, as tables have them.
@@ -270,7 +296,7 @@ func leadOf(w *plan.Way, alternative bool) string {
 	if alternative {
 		return "or: "
 	}
-	return fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
+	return fmt.Sprintf("to get %s (%s): ", cmp.Or(strings.TrimPrefix(w.Says, "set "), w.For), strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
 }
 
 // runNote is printed next to the length of a whole run: the time and change of one
