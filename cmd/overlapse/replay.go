@@ -121,18 +121,13 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, o.dir != "" || o.explain || o.pairs)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, o.dir != "" || o.explain || o.pairs, o.Strategy == "all" && o.pair == "")
 	if err != nil {
 		return err
 	}
 	r.Window = o.window
 	if o.Clock != "captured" {
 		r.Clock = o.Clock
-	}
-	if o.Strategy == "all" && o.pair == "" {
-		if err := r.Cheap(ctx, a.Console, m, opts); err != nil {
-			return err
-		}
 	}
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err

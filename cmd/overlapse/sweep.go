@@ -226,7 +226,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 		}
 	}
 	opts := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
-	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false)
+	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false, false)
 	if err != nil {
 		return nil, "", err
 	}

@@ -141,8 +141,12 @@ type Row struct {
 
 // Of replays the selections, and always the captured schedule: if it is not
 // selected, only its times are needed. keep says that somebody reads the runs of the outcomes, which
-// else are dropped as soon as a row is made of them.
-func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options, keep bool) (*Replayed, error) {
+// else are dropped as soon as a row is made of them. settings adds single settings (Replayed.settings): they are replayed first,
+// and a terminal gets the verdict on them while the rest is replayed.
+func Of(
+	ctx context.Context, con *cli.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario,
+	opts replay.Options, keep, settings bool,
+) (*Replayed, error) {
 	bar := con.Progress(len(sel), "replaying")
 	defer bar.Finish()
 	opts.Progress = bar.Share
@@ -184,6 +188,13 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 		rest = slices.Delete(rest, first, first+1)
 		bar.Add(1)
 	}
+	r.late = verdict.LateRank(w, base)
+	var single []judged
+	if settings {
+		if single, err = r.settings(con, m, opts, bar); err != nil {
+			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
+		}
+	}
 	judged, err := r.compare(m, rest, opts, func() { bar.Add(1) })
 	if err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
@@ -197,7 +208,15 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 	for _, x := range judged {
 		r.add(x)
 	}
-	r.late = verdict.LateRank(w, base)
+	for _, x := range single {
+		i := strategyIn(r.Outcomes, x.Strategy.Name)
+		if x.Why == "" && (i < 0 || slices.ContainsFunc(base.Each(), func(phase int) bool {
+			of := x.Of(phase)
+			return math.Abs(of.ChangeFrom(r.Outcomes[i].Of(phase).Expected)) >= leastShown
+		})) {
+			r.add(x)
+		}
+	}
 	r.judge()
 	return r, nil
 }
@@ -238,55 +257,45 @@ func ControlOf(
 // row: the resolution of the printed changes.
 const leastShown = 0.001
 
-// Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
-// where the host bounds the captured schedule.
-func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machine, opts replay.Options) error {
+// settings replays single settings for a step, and says the verdict on them. A graph counts where the host bounds the captured schedule.
+func (r *Replayed) settings(con *cli.Console, m machine.Machine, opts replay.Options, bar *cli.Progress) ([]judged, error) {
 	sel, err := engines.Cheap()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	loop := len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) // one a round, or none
 	graphs := slices.ContainsFunc(r.workload.Ops, func(op workload.Op) bool { return op.Graph })
 	if graphs || r.workload.Serves() {
 		serving, err := engines.ParseSelection(engines.OfServing)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sel = append(sel, serving...)
 	}
 	schedules, err := engines.OfSchedules(r.workload, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	carriers, err := engines.OfCarriers(r.workload, &m, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sel = slices.Concat(sel, schedules, carriers)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
 		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
-	if len(sel) == 0 {
-		return nil
+	bar.More(len(sel))
+	all, err := r.compare(m, sel, opts, func() { bar.Add(1) })
+	if err != nil || len(all) == 0 {
+		return nil, err
 	}
-	bar := con.Progress(len(sel), "replaying settings")
-	judged, err := r.compare(m, sel, opts, func() { bar.Add(1) })
-	bar.Finish()
-	if err != nil {
-		return Stopped(ctx, err)
+	var predicted []verdict.Prediction
+	for _, x := range all {
+		predicted = append(predicted, x.Prediction)
 	}
-	for _, x := range judged {
-		i := strategyIn(r.Outcomes, x.Strategy.Name)
-		if x.Why == "" && (i < 0 || slices.ContainsFunc(r.reference.Each(), func(phase int) bool {
-			of := x.Of(phase)
-			return math.Abs(of.ChangeFrom(r.Outcomes[i].Of(phase).Expected)) >= leastShown
-		})) {
-			r.add(x)
-		}
-	}
-	r.judge()
-	return nil
+	con.Early("flags and settings alone: " + verdict.Judge(r.workload, r.reference, predicted, r.late).Sentences[0])
+	return all, nil
 }
 
 // A judged selection has its prediction and its rows, one of each phase that is answered apart.
