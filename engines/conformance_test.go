@@ -154,7 +154,7 @@ func TestCapturedIsIdentity(t *testing.T) {
 		s.Late = late
 		w := s.Build(t)
 		out := enginetest.Outcome(t, w, plantest.H200(t, s.Ranks), "captured", nil)
-		if r := compare.ResidualOf(w, out.Result.Run); r.Ops != len(w.Ops) || r.Worst > 1 {
+		if r := enginetest.ResidualOf(w, out.Result.Run); r.Ops != len(w.Ops) || r.Worst > 1 {
 			t.Errorf("rank 0 late by %d: residual %+v over %d ops", late, r, len(w.Ops))
 		}
 	}

@@ -105,7 +105,7 @@ func haveReasons(t *testing.T, w *workload.Workload, outs []compare.Outcome) {
 		case out.Result.Run.Estimated == "":
 			t.Errorf("%s: not marked as estimated", out.Strategy.Name)
 		case out.Strategy.Name == "captured":
-			if r := compare.ResidualOf(w, out.Result.Run); r.Worst > 0 {
+			if r := enginetest.ResidualOf(w, out.Result.Run); r.Worst > 0 {
 				t.Errorf("the schedule as given is off by %d ns", r.Worst)
 			}
 		default:

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -58,7 +57,7 @@ func TestIdentityReplay(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := enginetest.Outcome(t, w, m.Resize(w.World), "captured", nil)
-			r := compare.ResidualOf(w, out.Result.Run)
+			r := enginetest.ResidualOf(w, out.Result.Run)
 			if r.Ops != len(w.Ops) || r.Outside != 0 {
 				t.Errorf("%d of %d operations came back, %d outside 1 µs and 1 %%; worst %d ns: %s", r.Ops, len(w.Ops), r.Outside, r.Worst, r.WorstOp)
 			}

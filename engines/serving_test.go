@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace"
@@ -135,7 +134,7 @@ func TestReplayOfOneRank(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := enginetest.Outcome(t, w, plantest.H200(t, w.World), "captured", nil)
-	if r := compare.ResidualOf(w, out.Result.Run); r.Worst > 1 || !w.Unseen() || r.Ops != len(w.Ops) {
+	if r := enginetest.ResidualOf(w, out.Result.Run); r.Worst > 1 || !w.Unseen() || r.Ops != len(w.Ops) {
 		t.Errorf("%+v", r)
 	}
 }

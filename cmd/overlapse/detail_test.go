@@ -62,7 +62,7 @@ func TestShownRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := results.Of(t.Context(), a.Console, q.Path, w, m, sel, q.Scenario(), replay.Options{}, true)
+	r, err := results.Of(t.Context(), a.Console, q.Path, w, m, sel, q.Scenario(), replay.Options{}, true, false)
 	if err != nil {
 		t.Fatal(err)
 	}

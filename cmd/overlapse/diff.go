@@ -146,7 +146,7 @@ func (a *app) withoutProfiler(ctx context.Context, o diffOptions, paths []string
 		if err != nil {
 			return err
 		}
-		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, false)
+		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, false, false)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d
 	if len(sel) != 2 {
 		return d, cli.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
-	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, true)
+	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, true, false)
 	if err != nil {
 		return d, err
 	}

@@ -135,7 +135,7 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, false)
+	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, false, false)
 	if err != nil {
 		return err
 	}

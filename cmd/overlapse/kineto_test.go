@@ -274,7 +274,7 @@ func TestOverlapPaysByPhase(t *testing.T) {
 		t.Fatal(err)
 	}
 	con := &cli.Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}
-	r, err := results.Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, false)
+	r, err := results.Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,7 @@ type replayOptions struct {
 	pairs   bool   // also compare the strategies on each kind of pair alone, and the best of each together
 	ranks   []int
 	window  string
-	full    bool // the user chose ranks or a window: record them without a limit
-	seeds   int
+	full    bool   // the user chose ranks or a window: record them without a limit
 	whatIf  string // links=2,clock=0.9; "": nothing
 }
 
@@ -57,7 +56,8 @@ trace.
 
 --explain prints the critical path of every strategy: the kernel, copy or host call, its
 rank and duration, what it waited for and what ended the wait. It also prints gains and
-losses against bulk, and the time on a machine with other links, memory, compute units, clock or latencies (as --what-if).
+losses against bulk, and the captured schedule's time with other links, memory, compute
+units, clock or latencies (--what-if has that of each strategy).
 
 -o records the workgroups of rank 0 and their phases in one iteration. Above 131,072
 spans per strategy it records kernels only. --rank and --window choose other ranks and
@@ -89,7 +89,6 @@ other work in bulk.`,
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
-	cli.IntFlag(f, &o.seeds, "seeds", 0, cli.Range[int]{Most: maxSeeds}, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
 	input.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
@@ -122,18 +121,13 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, o.dir != "" || o.explain || o.pairs)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, o.dir != "" || o.explain || o.pairs, o.Strategy == "all" && o.pair == "")
 	if err != nil {
 		return err
 	}
 	r.Window = o.window
 	if o.Clock != "captured" {
 		r.Clock = o.Clock
-	}
-	if o.Strategy == "all" && o.pair == "" {
-		if err := r.Cheap(ctx, a.Console, m, opts); err != nil {
-			return err
-		}
 	}
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err
@@ -178,14 +172,8 @@ func published(o replayOptions, sel []plan.Selection) (string, error) {
 	return score.Published(o.Path, text, names)
 }
 
-// replayMore runs the further replays that flags request: seeds, single pairs,
-// what-ifs and explanations.
+// replayMore runs the further replays that flags request: single pairs, what-ifs and explanations.
 func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
-	if o.seeds > 0 {
-		if err := results.Spread(ctx, a.Console, r, m, sel, o.seeds, opts.Stop); err != nil {
-			return err
-		}
-	}
 	if o.pairs {
 		if err := results.ComparePairs(ctx, a.Console, r, m, sel, opts); err != nil {
 			return err
@@ -273,6 +261,3 @@ func inJob(world int, ranks ...int) error {
 	}
 	return nil
 }
-
-// maxSeeds bounds the time of a command.
-const maxSeeds = 1000

@@ -40,14 +40,9 @@ func (a *app) writeReport(ctx context.Context, o input.Flags, output string) err
 	}
 	opts := results.Recording(0)
 	opts.Usage, opts.Stop = true, input.StopFunc(ctx)
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, true)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, true, o.Strategy == "all")
 	if err != nil {
 		return err
-	}
-	if o.Strategy == "all" {
-		if err := r.Cheap(ctx, a.Console, m, opts); err != nil {
-			return err
-		}
 	}
 	if err := a.files.Write(output, func(w io.Writer) error { return html.Write(w, r.HTML()) }); err != nil {
 		return err

@@ -13,8 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/trace"
 )
 
 const schemaFile = "testdata/schema.golden"
@@ -95,7 +93,7 @@ func schemaLines() []string {
 	} {
 		lines = append(lines, fieldsOf(x.name, x.of, "")...)
 	}
-	full := results.Row{Time: 1, Fastest: 1, Slowest: 1, Seeds: &compare.Spread{Times: []trace.Time{1}}}
+	full := results.Row{Time: 1, Fastest: 1, Slowest: 1}
 	r := &results.Replayed{Rows: []results.Row{full, {}}}
 	lines = append(lines, columnsOf("result.csv", slices.Collect(r.CSV()))...)
 	return append(lines, columnsOf("sweep.csv", sweepLines(r, make([]sweepCell, 1), "", ""))...)

@@ -88,14 +88,10 @@ shards.`,
 	return c
 }
 
-// notOfSweeps are columns of replay that compare all rows of an input, of which a shard has some, and
-// those of --seeds.
-var notOfSweeps = []string{"recommended", "seeds", "seed_fastest_ns", "seed_median_ns", "seed_slowest_ns"}
-
-// sweepLines are the lines of CSV of what was replayed for cells, the head first: a row of each phase. What is damaged in the input and
-// the digest of the sweep (planFile.digest) are the last columns.
+// sweepLines are the lines of CSV of what was replayed for cells, the head first: a row of each phase. A shard has some rows of an input,
+// so that none is recommended. What is damaged in the input and the digest of the sweep (planFile.digest) are the last columns.
 func sweepLines(r *results.Replayed, cells []sweepCell, damage, digest string) (lines [][]any) {
-	for line := range r.CSV(notOfSweeps...) {
+	for line := range r.CSV("recommended") {
 		more := []any{"what_if", "clock", "retarget", "seed", "damage", "sweep"}
 		if len(lines) > 0 {
 			of := cells[r.Rows[len(lines)-1].At]
@@ -230,7 +226,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 		}
 	}
 	opts := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
-	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false)
+	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false, false)
 	if err != nil {
 		return nil, "", err
 	}

@@ -31,7 +31,6 @@ type validateOptions struct {
 	format  string
 	output  string
 	above   float64
-	seeds   int
 }
 
 func (a *app) validateCommand() *cobra.Command {
@@ -71,7 +70,6 @@ first. --format csv or json also prints every row, with its set, on standard out
 	validatedForms().flag(c, &o.format, "format")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
 	cli.FractionFlag(f, &o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
-	cli.IntFlag(f, &o.seeds, "seeds", 0, cli.Range[int]{Most: maxSeeds}, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
 	return c
 }
 
@@ -100,8 +98,6 @@ type validatedRow struct {
 	PFaster     *float64       `json:"p_faster,omitempty"`        // probability that the row takes at least 1 % less than its reference
 	Confidence  string         `json:"confidence,omitempty"`
 	Why         string         `json:"confidence_why"`
-	FastestUs   float64        `json:"fastest_us,omitempty"` // with --seeds
-	SlowestUs   float64        `json:"slowest_us,omitempty"`
 	of          score.Check
 }
 
@@ -238,7 +234,6 @@ func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset
 	bar := a.Progress(len(rows), "predicting")
 	return score.Inputs{
 		Machine: func(row dataset.Row) (machine.Machine, error) { return machines[cmp.Or(o.machine, row.Machine)], nil },
-		Seeds:   o.seeds,
 		Stop:    ctx.Err,
 		Done:    func() { bar.Add(1) },
 	}, bar.Finish, nil
@@ -255,7 +250,7 @@ func summarize(found []score.SetResult) *validated {
 			}
 			row := validatedRow{
 				Set: r.Set.Name, ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(),
-				Clock: c.Clock.String(), Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, of: c,
+				Clock: c.Clock.String(), Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, of: c,
 			}
 			if c.Compared {
 				row.Change, row.Measured, row.PFaster = &c.Change, &c.Measured, &c.Confidence.Chance.PFaster
@@ -274,12 +269,8 @@ func summarize(found []score.SetResult) *validated {
 func (v *validated) print(a *app) {
 	t := cli.Table{Columns: []string{"row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence"}}
 	for _, r := range v.Rows {
-		predicted := fmt.Sprintf("%.1f µs", r.PredictedUs)
-		if r.SlowestUs > 0 { // with --seeds
-			predicted += fmt.Sprintf(" (%.1f to %.1f)", r.FastestUs, r.SlowestUs)
-		}
 		k := r.of.Row.Workload
-		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, score.RowName(r.of.Row), predicted, fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
+		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, score.RowName(r.of.Row), fmt.Sprintf("%.1f µs", r.PredictedUs), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
 	}
 	a.Show(&t)
 	t = cli.Table{Title: "regret: measured time of the predicted fastest strategy over that of the measured fastest", Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"}}

@@ -166,7 +166,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if record.To, record.Stop = trace.Infinity, input.StopFunc(ctx); o.full {
 		record.Most = 0
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record, true)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record, true, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +184,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0), CopyOf: results.CopiesOf(w)})
 		var times tui.Time
 		for _, row := range r.Rows {
 			if row.At == i && row.Applies {
@@ -236,11 +236,8 @@ func (a *app) recommend(
 	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection, opts *tui.Options,
 ) (sel []plan.Selection, err error) {
 	like := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false, true)
 	if err != nil {
-		return nil, err
-	}
-	if err := r.Cheap(ctx, a.Console, m, like); err != nil {
 		return nil, err
 	}
 	for _, v := range r.Verdict.Each() {

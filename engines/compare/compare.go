@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
@@ -379,55 +378,6 @@ func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Option
 	run := *result.Run
 	run.Name, result.Run = opts.Name, &run
 	return &result, nil
-}
-
-// A Residual is the difference between a replay of the captured schedule and the trace.
-type Residual struct {
-	Ops      int        `json:"ops"`
-	Outside  int        `json:"outside"` // ops off by more than 1 µs and 1 % of their duration
-	Worst    trace.Time `json:"worst_ns"`
-	WorstOp  string     `json:"worst_op"`
-	WorstPct float64    `json:"worst_percent"` // of that op's duration
-}
-
-// ResidualOf compares a replay of the captured schedule with the trace op by op, both
-// start and end.
-func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
-	var r Residual
-	base := trace.Infinity
-	for i := range w.Ops {
-		base = min(base, beginsAt(w, &w.Ops[i]))
-	}
-	var shift trace.Time
-	if i := slices.IndexFunc(run.Spans, func(s trace.Span) bool { return s.Kind.OnDevice() }); i >= 0 {
-		shift = base - run.Spans[i].Start
-	}
-	for _, s := range run.Spans {
-		id := plan.OriginOf(run, s)
-		if id < 0 {
-			continue
-		}
-		op := &w.Ops[id]
-		r.Ops++
-		off := max(Abs(s.Start+shift-beginsAt(w, op)), Abs(s.End+shift-op.End))
-		if off > max(1000, op.Dur()/100) {
-			r.Outside++
-		}
-		if off > r.Worst {
-			r.Worst, r.WorstOp = off, op.Name
-			r.WorstPct = 100 * float64(off) / float64(max(1, op.Dur()))
-		}
-	}
-	return r
-}
-
-// beginsAt is when an op begins in a replay of the captured schedule, which waits in front of a collective for ranks that
-// nobody captured.
-func beginsAt(w *workload.Workload, op *workload.Op) trace.Time {
-	if op.Collective < 0 {
-		return op.Start
-	}
-	return op.Start + w.Collectives[op.Collective].Late
 }
 
 // Abs is the absolute value of a time.

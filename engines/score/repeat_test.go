@@ -33,7 +33,7 @@ func TestRepeat(t *testing.T) {
 			t.Errorf("%s: %d ns an iteration, captured at length %d", e, got.Time, want.Time)
 		}
 	}
-	if r := compare.ResidualOf(w, enginetest.Outcome(t, w, m, "captured", nil).Result.Run); r.Ops != len(w.Ops) || r.Worst > 1 {
+	if r := enginetest.ResidualOf(w, enginetest.Outcome(t, w, m, "captured", nil).Result.Run); r.Ops != len(w.Ops) || r.Worst > 1 {
 		t.Errorf("residual %+v of %d ops", r, len(w.Ops))
 	}
 	same := few.Build(t)

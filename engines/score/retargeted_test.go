@@ -61,7 +61,7 @@ func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Che
 				}
 				g.lifted[key] = edit.To(w, captured, m)
 			}
-			checks[i] = g.check(*r, m, 0)
+			checks[i] = g.check(*r, m)
 		}
 		return nil
 	}); err != nil {

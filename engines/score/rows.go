@@ -41,8 +41,6 @@ type Check struct {
 	Row        dataset.Row
 	Predicted  float64          // microseconds per iteration, mean over race outcomes; 0 if Why is set
 	Clock      plan.ClockRegime // that the protocol of the row has the iteration at
-	Fastest    float64          // with seeds: microseconds; else 0
-	Slowest    float64
 	Why        string
 	Evidence   verdict.Evidence
 	noise      float64            // of the outcome (compare.Outcome)
@@ -61,7 +59,6 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 type Inputs struct {
 	Trace   func(dataset.Row) (*trace.Run, error)      // opens the trace of Row.Trace
 	Machine func(dataset.Row) (machine.Machine, error) // to predict for
-	Seeds   int                                        // number of replays whose median is the prediction; 0: the mean over race outcomes
 	Stop    func() error                               // called before each row; its error ends the run
 	Done    func()                                     // called after each row; may be nil
 }
@@ -95,7 +92,7 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 				if err != nil {
 					return fmt.Errorf("row %s: %w", rows[i].ID, err)
 				}
-				checks[i] = t.check(rows[i], m, in.Seeds)
+				checks[i] = t.check(rows[i], m)
 			}
 			if in.Done != nil {
 				in.Done()
@@ -247,16 +244,16 @@ func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machi
 
 // check replays the turn's trace under the row's strategy and settings. What
 // cannot be predicted is a Check with the reason.
-func (t *rowGroup) check(row dataset.Row, m machine.Machine, seeds int) Check {
+func (t *rowGroup) check(row dataset.Row, m machine.Machine) Check {
 	c := Check{Row: row, warm: t.warm}
-	if err := c.predict(t, m, seeds); err != nil {
+	if err := c.predict(t, m); err != nil {
 		c.Why = err.Error()
 	}
 	t.warm = c.warm
 	return c
 }
 
-func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
+func (c *Check) predict(t *rowGroup, m machine.Machine) error {
 	row := &c.Row
 	s, err := selectionOf(row)
 	if err != nil {
@@ -295,15 +292,7 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 		return err
 	}
 	c.Clock, c.Predicted, c.Evidence, c.noise = sc.Clock, float64(out.Expected)/1e3, verdict.EvidenceOf(w, out), out.Noise
-	if seeds == 0 {
-		return nil
-	}
-	found, err := compare.Spreads(w, m, []plan.Selection{s}, sc, seeds, nil, nil)
-	if err == nil && len(found[0][0].Times) > 0 {
-		x := found[0][0]
-		c.Predicted, c.Fastest, c.Slowest = float64(x.Median())/1e3, float64(x.Fastest())/1e3, float64(x.Slowest())/1e3
-	}
-	return err
+	return nil
 }
 
 // How samples/capture measures a row: iterations to warm up, then those of which

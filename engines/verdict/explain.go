@@ -30,7 +30,6 @@ type Explanation struct {
 	Parts  []Part     `json:"parts"` // sum is Time; longest first
 	Names  []Part     `json:"names"` // the same by name of kernel and copy
 	Versus *versus    `json:"against,omitempty"`
-	WhatIf []WhatIf   `json:"what_if,omitempty"`
 	Limits []limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
 	Idle   []IdleSum  `json:"idle,omitempty"`   // idle time of streams by cause, longest first
 }
@@ -99,16 +98,6 @@ func idleIn(idle iter.Seq[replay.Idle], is plan.Interval) iter.Seq[replay.Idle] 
 			}
 		}
 	}
-}
-
-// IdleByCause sums the idle time of the strategy's streams by cause, longest first, in the
-// window of the options or else in the whole run.
-func IdleByCause(o *compare.Outcome) []IdleSum {
-	all := slices.Values(o.Result.Idle())
-	if o.Window.End > 0 {
-		all = idleIn(all, o.Window)
-	}
-	return idleByCause(all)
 }
 
 // within clips the path to a window.

@@ -43,13 +43,13 @@ func TestDiff(t *testing.T) {
 	for _, c := range Diff(Items(before, nil, nil), Items(after, nil, nil)) {
 		fmt.Fprintf(&got, "%s: %s %d > %d %+d, %d > %d\n", c.Group, c.Name, c.A, c.B, c.Diff, c.CountA, c.CountB)
 	}
-	want := `state: compute 6 > 3 -3, 0 > 0
+	want := `state: compute alone 6 > 3 -3, 0 > 0
 state: overlapped 0 > 3 +3, 0 > 0
 state: transfer 3 > 0 -3, 0 > 0
 state: idle 1 > 1 +0, 0 > 0
 cause of idle: unknown 1 > 1 +0, 0 > 0
 rank: rank 0 transfer 3 > 0 -3, 0 > 0
-rank: rank 0 compute 6 > 6 +0, 0 > 0
+rank: rank 0 compute alone 6 > 6 +0, 0 > 0
 rank: rank 0 idle 1 > 1 +0, 0 > 0
 kernel class: collective 3 > 3 +0, 1 > 1
 kernel class: compute 6 > 6 +0, 2 > 2
@@ -65,11 +65,11 @@ kernel or copy: ring 3 > 3 +0, 1 > 1
 	for _, x := range Items(before, nil, &Iteration{In: []Interval{{Start: 4, End: 10}}, Of: 2, Each: each, Mean: each[0]}) {
 		fmt.Fprintf(&got, "%s: %s %d, %d\n", x.Group, x.Name, x.Time, x.Count)
 	}
-	want = `state: compute 1, 0
+	want = `state: compute alone 1, 0
 state: transfer 1, 0
 state: idle 2, 0
 cause of idle: unknown 0, 0
-rank: rank 0 compute 1, 0
+rank: rank 0 compute alone 1, 0
 rank: rank 0 transfer 1, 0
 rank: rank 0 idle 2, 0
 kernel class: collective 1, 0

@@ -29,7 +29,7 @@ const (
 )
 
 func (s Is) String() string {
-	return [...]string{"compute", "overlapped", "transfer", "waiting", "copies", "idle"}[s]
+	return [...]string{"compute alone", "overlapped", "transfer", "waiting", "copies", "idle"}[s]
 }
 
 // A Reason is why a queue ran nothing in an interval, where a simulation recorded it.

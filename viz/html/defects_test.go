@@ -231,7 +231,7 @@ return {Title: t.picked.querySelector("b").textContent, Rows: [...t.picked.query
 	}
 	for _, want := range []string{
 		"ranks: transfer|2|69.00 µs|52.3 %|34.50 µs|34.50 µs|34.50 µs",
-		"ranks: compute|2|60.00 µs|45.5 %|60.00 µs|60.00 µs|60.00 µs",
+		"ranks: compute alone|2|60.00 µs|45.5 %|60.00 µs|60.00 µs|60.00 µs",
 		"nvjet_sm90_tst_128x256|2|60.00 µs|45.5 %|60.00 µs|60.00 µs|60.00 µs",
 	} {
 		if !slices.Contains(rows, want) {

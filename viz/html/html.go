@@ -44,7 +44,6 @@ type Report struct {
 	Strategies []Bar         // in the order they are shown
 	Captured   trace.Time    // the captured schedule's time, a line across all bars; 0: none
 	Heading    string        // of the bars; "": "Strategies"
-	About      string        // below the bars: what they show
 	Runs       []Named       // in the order they are shown, one below the other on one time axis
 	Shown      []int         // runs that timelines show at first; nil: the first and the three shortest others
 	Rank       int           // that timelines show at first if there are many, as in trace.Rank.ID
@@ -77,10 +76,12 @@ type Named struct {
 	Says  string // on the page; "": Name
 	Note  string // printed next to its time: "−22.8 %"; may be ""
 	Run   *trace.Run
-	Start trace.Time              // of its first iteration: timelines show all runs from there
-	Gaps  []overlap.Reason        // why queues were stalled, where known
-	Layer func(trace.Span) string // for which module a collective is, and what it does: "blocks.3 all_gather"; nil or "": not known
-	Use   []Use                   // what its ranks use over time; nil: counts of kernels and copies
+	Start trace.Time       // of its first iteration: timelines show all runs from there
+	Gaps  []overlap.Reason // why queues were stalled, where known
+	// CopyOf is as of layout.View; the lanes of copies are not drawn.
+	CopyOf []int
+	Layer  func(trace.Span) string // for which module a collective is, and what it does: "blocks.3 all_gather"; nil or "": not known
+	Use    []Use                   // what its ranks use over time; nil: counts of kernels and copies
 }
 
 // A Table is rows of text under a heading.

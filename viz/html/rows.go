@@ -146,7 +146,7 @@ func (r Report) views() (views []layout.View, origin trace.Time) {
 	views = make([]layout.View, len(r.Runs))
 	starts := make([]trace.Time, len(r.Runs))
 	for i, n := range r.Runs {
-		views[i], starts[i] = layout.View{Run: n.Run, Name: n.title(), Gaps: n.Gaps}, n.Start
+		views[i], starts[i] = layout.View{Run: n.Run, Name: n.title(), Gaps: n.Gaps, CopyOf: n.CopyOf}, n.Start
 	}
 	layout.Align(views, starts)
 	if len(views) > 0 {
@@ -189,6 +189,7 @@ func (r Report) lanes(d *dictionary) *panel {
 		for i := range t.Rows {
 			at := &t.Rows[i]
 			switch {
+			case n.CopyOf != nil && at.Rank != trace.None && n.CopyOf[at.Rank] != trace.None:
 			case at.Kind == layout.RankHeading:
 				p.Sections = append(p.Sections, r.section(run, shortRank(at.Label)))
 				s := &p.Sections[len(p.Sections)-1]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Class is what an interval was spent on, as drawn.
@@ -166,7 +167,7 @@ const limitName = "limited by"
 // stateOf is the class of a state of a rank: on its strip, or what limited it.
 func stateOf(name string) Class {
 	switch name {
-	case "compute":
+	case "compute", overlap.Computing.String():
 		return Local
 	case "overlapped":
 		return Overlap

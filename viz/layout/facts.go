@@ -93,7 +93,9 @@ func (f *facts) comm(id trace.SpanID, c *trace.Comm) {
 	if c == nil {
 		return
 	}
-	f.add("collective", c.Op.String())
+	if c.Op != trace.UnknownOp {
+		f.add("collective", c.Op.String())
+	}
 	ranks := 0
 	if c.Group != trace.None {
 		g := &f.run.Groups[c.Group]

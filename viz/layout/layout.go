@@ -39,6 +39,7 @@ type View struct {
 	Name   string           // heading; "": the run's name
 	Offset trace.Time       // added to the run's times to give times of the axis
 	Gaps   []overlap.Reason // why queues were stalled, where known
+	CopyOf []int            // by rank row: the rank that it is a copy of, None for others; nil: no rank is one
 	parts  *partIndex       // of Indexed views; else nil
 }
 
@@ -177,6 +178,17 @@ func (t *Timeline) Span(row int, id trace.SpanID) trace.Span {
 func (t *Timeline) Class(row int, id trace.SpanID) Class {
 	from := t.sourceOf(&t.Rows[row])
 	return from.class(id)
+}
+
+// ClassName is what a class is called on a row: states of ranks have names of their own.
+func (t *Timeline) ClassName(row int, c Class) string {
+	switch {
+	case t.Rows[row].Strip && c == Local:
+		return overlap.Computing.String()
+	case t.Rows[row].Strip && c == Comm:
+		return overlap.Transferring.String()
+	}
+	return c.String()
 }
 
 // HasClass reports whether spans of some of the classes are on a row.

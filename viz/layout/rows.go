@@ -118,6 +118,9 @@ func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID)
 	r := t.Views[at.View].Run
 	rank := at
 	rank.Kind, rank.Label = RankHeading, r.RankLabel(at.Rank)
+	if of := t.Views[at.View].CopyOf; of != nil && of[at.Rank] != trace.None {
+		rank.Label += fmt.Sprintf(" · copy of rank %d", of[at.Rank])
+	}
 	top := t.open(rank)
 	for len(lanes) > 0 {
 		g := groupOf(r.Lanes[lanes[0]].Kind)

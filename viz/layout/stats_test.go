@@ -36,7 +36,7 @@ func TestStats(t *testing.T) {
 	}
 	// The heading: states of the rank, then every kernel. The last GEMM and the ring overlap.
 	want := `idle: unknown idle 9 774 86/89/90 
-compute compute 11 226 14/18/95 
+compute alone compute 11 226 14/18/95 
 gemm compute 10 145 14/18/19 137.9 TFLOP/s
 other compute 1 100 100/100/100 
 ring communication 1 100 100/100/100 30.0 GB/s

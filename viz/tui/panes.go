@@ -68,7 +68,7 @@ func rowFacts(p *page, row int) []layout.Fact {
 	whole := float64(p.window.Len()) * float64(lanes)
 	for _, c := range layout.Classes() {
 		if d := tally.Time[c]; d > 0 {
-			list = append(list, layout.Fact{Name: c.String(), Value: fmt.Sprintf("%s, %.1f %%", layout.Short(d), 100*float64(d)/whole)})
+			list = append(list, layout.Fact{Name: p.t.ClassName(row, c), Value: fmt.Sprintf("%s, %.1f %%", layout.Short(d), 100*float64(d)/whole)})
 		}
 	}
 	if l := p.t.Rows[row].Lane; l != trace.None {

@@ -2,6 +2,7 @@
 package enginetest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Outcome runs a strategy with settings, which must apply.
@@ -103,4 +105,51 @@ func Settings(s string) map[string]string {
 		}
 	}
 	return set
+}
+
+// A Residual is the difference between a replay of the captured schedule and the trace.
+type Residual struct {
+	Ops     int // compared
+	Outside int // off by more than 1 µs and 1 % of their duration
+	Worst   trace.Time
+	WorstOp string
+}
+
+// ResidualOf compares a replay of the captured schedule with the trace op by op, both
+// start and end.
+func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
+	var r Residual
+	base := trace.Infinity
+	for i := range w.Ops {
+		base = min(base, beginsAt(w, &w.Ops[i]))
+	}
+	var shift trace.Time
+	if i := slices.IndexFunc(run.Spans, func(s trace.Span) bool { return s.Kind.OnDevice() }); i >= 0 {
+		shift = base - run.Spans[i].Start
+	}
+	for _, s := range run.Spans {
+		id := plan.OriginOf(run, s)
+		if id < 0 {
+			continue
+		}
+		op := &w.Ops[id]
+		r.Ops++
+		off := max(compare.Abs(s.Start+shift-beginsAt(w, op)), compare.Abs(s.End+shift-op.End))
+		if off > max(1000, op.Dur()/100) {
+			r.Outside++
+		}
+		if off > r.Worst {
+			r.Worst, r.WorstOp = off, op.Name
+		}
+	}
+	return r
+}
+
+// beginsAt is when an op begins in a replay of the captured schedule, which waits in front of a collective for ranks that
+// nobody captured.
+func beginsAt(w *workload.Workload, op *workload.Op) trace.Time {
+	if op.Collective < 0 {
+		return op.Start
+	}
+	return op.Start + w.Collectives[op.Collective].Late
 }

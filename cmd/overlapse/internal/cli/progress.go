@@ -136,6 +136,13 @@ func (p *Progress) Share(name string, share float64) {
 	x.share = share
 }
 
+// More adds to the number of parts.
+func (p *Progress) More(n int) {
+	if p != nil {
+		p.ChangeMax(p.all + n)
+	}
+}
+
 // ChangeMax sets the number of parts.
 func (p *Progress) ChangeMax(n int) {
 	if p == nil {

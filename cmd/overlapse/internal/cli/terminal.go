@@ -56,6 +56,14 @@ func (c *Console) Notef(format string, args ...any) {
 	}
 }
 
+// Early says on standard error, where that is a terminal, what is known before a command has its answer.
+func (c *Console) Early(sentence string) {
+	if c.tty && !c.Quiet {
+		fmt.Fprint(c.Bar, "\r\x1b[K")
+		fmt.Fprintln(c.Err, wrapped(plain.Line(sentence), 2, c.wrapAt()))
+	}
+}
+
 // Labelled prints a sentence behind a word that says what it is about, wrapped.
 func (c *Console) Labelled(label, sentence string) {
 	const indent = 10

@@ -85,3 +85,17 @@ func TestProgress(t *testing.T) {
 		none.Finish()
 	})
 }
+
+// What is known early is said on a terminal only, and hides no progress.
+func TestEarly(t *testing.T) {
+	for _, c := range []struct {
+		tty, quiet bool
+		want       string
+	}{{true, false, "so far: keep\n"}, {false, false, ""}, {true, true, ""}} {
+		var bar, stderr bytes.Buffer
+		(&Console{tty: c.tty, Quiet: c.quiet, Bar: &bar, Err: &stderr}).Early("so far: keep")
+		if got := stderr.String(); got != c.want || (bar.String() == "\r\x1b[K") != (c.want != "") {
+			t.Errorf("%+v: %q, bar %q", c, got, bar.String())
+		}
+	}
+}

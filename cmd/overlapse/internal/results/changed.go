@@ -45,9 +45,9 @@ func eachOperation(w *workload.Workload, run *trace.Run, steps *plan.Steps,
 	}
 }
 
-// kindOfWork is the name of a kernel or copy, or of a collective the operation and its size.
+// kindOfWork is the name of a kernel or copy, or of a collective the operation, where it is known, and its size.
 func kindOfWork(run *trace.Run, s trace.Span) (name, size string) {
-	if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
+	if c := run.Comm(s); s.Kind == trace.Collective && c != nil && c.Op != trace.UnknownOp {
 		return c.Op.String(), trace.Bytes(c.Bytes())
 	}
 	return trace.Short(run.NameOf(s)), ""

@@ -27,7 +27,7 @@ func TestPhasesDiffer(t *testing.T) {
 	}
 	var out bytes.Buffer
 	con := &cli.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 200}
-	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, true)
+	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, true, false)
 	if err != nil {
 		t.Fatal(err)
 	}

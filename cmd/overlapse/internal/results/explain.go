@@ -19,24 +19,20 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// Explain adds to every row its critical path and the comparison with bulk.
+// Explain adds to every row its critical path and the comparison with bulk, and to the captured schedule what other hardware changes.
 func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
 	bulks, err := r.bulk(m, opts)
 	if err != nil {
 		return err
 	}
-	explained := slices.Clone(r.Outcomes) // what-ifs of the others would be as large
-	for i := range explained {
-		if explained[i].Unexplained != "" {
-			explained[i].Result = nil
+	if r.reference.Unexplained == "" {
+		changes := verdict.WhatIfs(&m)
+		bar := con.Progress(len(changes), "replaying what-ifs")
+		found, err := verdict.Under(r.workload, m, []compare.Outcome{r.reference}, changes, opts.Stop, func() { bar.Add(1) })
+		if bar.Finish(); err != nil {
+			return Stopped(ctx, err)
 		}
-	}
-	changes := verdict.WhatIfs(&m)
-	bar := con.Progress(len(changes)*len(r.Outcomes), "replaying what-ifs")
-	whatIf, err := verdict.Under(r.workload, m, explained, changes, opts.Stop, func() { bar.Add(1) })
-	bar.Finish()
-	if err != nil {
-		return Stopped(ctx, err)
+		r.Elsewhere = found[0]
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -49,7 +45,6 @@ func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machi
 			continue
 		}
 		e := verdict.Explain(r.workload, out)
-		e.WhatIf = r.whatIfOf(whatIf[row.At], row)
 		if bulk := bulks[row.phase]; bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
 			e.Against(engines.PlainSelection().Strategy.Name, *bulk)
 		}
@@ -113,13 +108,14 @@ func PrintExplanations(con *cli.Console, r *Replayed) {
 		if len(e.Idle) > 0 {
 			fmt.Fprintf(con.Out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
 		}
-		if len(e.WhatIf) > 0 {
-			var list []string
-			for _, x := range e.WhatIf {
-				list = append(list, x.Name+" "+cli.Percent(x.Change))
-			}
-			fmt.Fprintf(con.Out, "  what if: %s\n", strings.Join(list, "; "))
-		}
+	}
+	var list []string
+	for _, x := range r.Elsewhere {
+		list = append(list, x.Name+" "+cli.Percent(x.Change))
+	}
+	if list != nil {
+		fmt.Fprintln(con.Out)
+		con.Labelled("what if", fmt.Sprintf("the %s schedule with %s", r.given(), strings.Join(list, "; ")))
 	}
 }
 
@@ -151,14 +147,6 @@ func (r *Replayed) explainedUnit(e *verdict.Explanation) string {
 		return "the whole replay"
 	}
 	return r.Window
-}
-
-// idleScope is the part of the replay over which idle times are summed.
-func (r *Replayed) idleScope() string {
-	if r.Window == "" || r.Window == Iteration || r.Window == "all" {
-		return "of the whole replay"
-	}
-	return "in " + r.Window
 }
 
 // causeText is a cause of idle time in a user's words.

@@ -23,7 +23,7 @@ func TestFusedKernelsAreAGroup(t *testing.T) {
 	exposed := overlap.Transferring.String()
 	rows := func() []overlap.Change {
 		return []overlap.Change{
-			state("compute", 2800, 3000), state(exposed, 900, 350), state("idle", 20, 190),
+			state("compute alone", 2800, 3000), state(exposed, 900, 350), state("idle", 20, 190),
 			{Group: overlap.ByCause, Name: "flag", A: 20, B: 190, Diff: 170},
 			simulatedKernel("gemm + all_to_all", 0, 2900, 0, 3), simulatedKernel("gemm", 2700, 0, 3, 0),
 			simulatedKernel("nccl", 900, 350, 6, 3), simulatedKernel("add", 100, 100, 3, 3),
@@ -52,7 +52,7 @@ func TestFusedKernelsAreAGroup(t *testing.T) {
 // A kernel with another name that runs as often replaces the one that is gone.
 func TestExplanation(t *testing.T) {
 	rows := []overlap.Change{
-		state("compute", 60_000_000, 56_700_000), state("waiting", 5_000_000, 3_900_000), state("copies", 1_000_000, 1_200_000),
+		state("compute alone", 60_000_000, 56_700_000), state("waiting", 5_000_000, 3_900_000), state("copies", 1_000_000, 1_200_000),
 		simulatedKernel("gemm_old", 30_000_000, 0, 4, 0), simulatedKernel("gemm_new", 0, 26_700_000, 0, 4), simulatedKernel("add", 30_000_000, 30_000_000, 9, 9),
 	}
 	d := Difference{A: side{Time: 66_000_000}, B: side{Time: 61_800_000}, PerStep: true, Change: 61.8/66 - 1}

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,46 +10,11 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
 )
-
-// explainTables are the report's tables of --explain; nil without it.
-func (r *Replayed) explainTables() []html.Table {
-	of := "one iteration"
-	if r.Window != Iteration {
-		of = "the window " + r.Window
-	}
-	sum := cli.Table{Title: "Against bulk", Columns: []string{"strategy", "why"}}
-	path := cli.Table{
-		Title:   "Critical paths",
-		Note:    "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
-		Columns: []string{"strategy", "time", "ranks", "kernels and copies", "breakdown", "waited before for"},
-	}
-	for _, row := range r.Rows {
-		e := row.Explanation
-		if e == nil {
-			continue
-		}
-		name := r.RunName(row.At)
-		if row.Phase != "" {
-			name += ", " + row.Phase
-		}
-		if v := e.Versus; v != nil {
-			sum.Add(name, v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
-		}
-		for _, l := range e.Path {
-			path.Add(name, l.Time, ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After)
-		}
-	}
-	if len(path.Rows) == 0 {
-		return nil
-	}
-	return []html.Table{sum.HTML(), path.HTML()}
-}
 
 // HTML is the data of the HTML report.
 func (r *Replayed) HTML() html.Report {
@@ -75,7 +41,7 @@ func (r *Replayed) HTML() html.Report {
 		rep.Runs = []html.Named{{Name: r.basis(), Run: r.workload.Run}}
 		return rep
 	}
-	best, said, layers := r.best(), "", layersOf(r.workload)
+	best, layers := r.best(), layersOf(r.workload)
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
@@ -85,7 +51,7 @@ func (r *Replayed) HTML() html.Report {
 		}
 		rep.Runs = append(rep.Runs, html.Named{
 			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: r.runNote(i), Run: out.Result.Run,
-			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
+			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result), CopyOf: CopiesOf(r.workload),
 			Layer: func(s trace.Span) string {
 				op, c := plan.OriginOf(out.Result.Run, s), out.Result.Run.Comm(s)
 				if op < 0 || c == nil || layers[op] == "" {
@@ -97,10 +63,9 @@ func (r *Replayed) HTML() html.Report {
 	}
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
 		changes, text := r.Changes(r.reference.Result.Run, best)
-		said = "in a step: " + text
 		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
 			Name: changes.Name, Says: "what " + r.RunName(best) + " changes", Note: text, Run: changes,
-			Start: StartOf(r.workload, r.reference.Result.Run),
+			Start: StartOf(r.workload, r.reference.Result.Run), CopyOf: CopiesOf(r.workload),
 		})
 		for i, run := range rep.Shown {
 			if run > 0 {
@@ -124,9 +89,7 @@ func (r *Replayed) HTML() html.Report {
 	if late := r.WaitedFor; late != nil {
 		rep.Rank = late.Rank
 	}
-	if r.how(&rep, best); said != "" {
-		rep.How = append(rep.How, html.Step{Text: said})
-	}
+	r.how(&rep, best)
 	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
 	notes := cli.Table{Title: "Assumptions", Columns: []string{"note"}}
@@ -138,7 +101,7 @@ func (r *Replayed) HTML() html.Report {
 		page.Folded = false
 		rep.Tables = append(rep.Tables, page)
 	}
-	rep.Tables = append(append(rep.Tables, r.explainTables()...), r.pairTable().HTML(), notes.HTML())
+	rep.Tables = append(rep.Tables, notes.HTML())
 	return rep
 }
 
@@ -170,16 +133,20 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 		line.Tip = line.Name + ": " + line.Note + "\n" + row.Limit
 		c.Bars = append(c.Bars, line)
 	}
-	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. " +
-		"Click: its timeline."
+	var says []string
+	if len(c.Bars) > len(r.Control) {
+		says = append(says, "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, "+
+			"and probability of a gain of at least 1 %. Click: its timeline.")
+	}
 	if of.alike != nil {
-		left += " Cannot be told from no change: " + r.sayings(of.alike) + "."
+		says = append(says, "Cannot be told from no change: "+r.sayings(of.alike)+".")
 	}
 	if of.later != nil {
-		left += " Not for tonight: " + r.sayings(of.later) + "."
+		says = append(says, "Not for tonight: "+r.sayings(of.later)+".")
 	}
-	if len(c.Bars) == 0 {
-		return nil, ""
+	left := strings.Join(says, " ")
+	if !slices.ContainsFunc(of.rows, func(row *Row) bool { return row.Strategy != unchanged }) { // noise alone
+		return nil, left
 	}
 	return c, left
 }
@@ -195,17 +162,40 @@ func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 		}
 		out := r.Outcomes[row.At].Of(phase)
 		ranks := plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
-		if len(ranks) > mostRankBars {
-			took := trace.Time(row.Time)
-			bars = append(bars, html.Bar{Name: r.says(row), Note: cli.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
+		if r.Captured == 1 || len(ranks) > mostRankBars {
+			name, took := r.says(row), trace.Time(row.Time)
+			if copies := len(ranks) - r.Captured; r.Captured == 1 && copies > 0 {
+				name += fmt.Sprintf(" (rank %d; %d are copies of it)", slices.Index(r.workload.Copies, false), copies)
+				ranks = nil
+			}
+			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
 			continue
 		}
+		late := row.Waiting - overlap.MeanOf(ranks).Waiting // for ranks that nobody captured: idle so far
 		for rank, times := range ranks {
+			if r.workload.Copies[rank] {
+				continue
+			}
+			d := max(-times.Waiting, min(times.Idle, late))
+			times.Idle, times.Waiting = times.Idle-d, times.Waiting+d
 			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
 			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: times})
 		}
 	}
 	return bars
+}
+
+// CopiesOf is by rank the captured one that it copies, None for those that were captured; nil: all were.
+func CopiesOf(w *workload.Workload) (of []int) {
+	if !slices.Contains(w.Copies, true) {
+		return nil
+	}
+	for rank, copied := range w.Copies {
+		if of = append(of, trace.None); copied {
+			of[rank] = slices.Index(w.Rows, w.Rows[rank])
+		}
+	}
+	return of
 }
 
 // barNote is the time of a row, its change and error, and how likely it is faster, as tables have them.
@@ -252,7 +242,7 @@ func (r *Replayed) best() int {
 	return best.At
 }
 
-// how adds how to get what is recommended, on each phase, or, if nothing is likely to gain, the fastest of what may.
+// how adds how to get what is recommended, on each phase.
 func (r *Replayed) how(rep *html.Report, best int) {
 	for i, v := range r.Verdict.Each() {
 		if v.Advice == nil {
@@ -270,10 +260,6 @@ func (r *Replayed) how(rep *html.Report, best int) {
 			}
 		}
 		rep.How = append(rep.How, stepsOf(v.Advice)...)
-	}
-	if rep.How == nil && best >= 0 && r.Verdict.Has(verdict.NoClearWinner) {
-		a := verdict.AdviceOn(r.workload, r.reference, r.Outcomes[best])
-		rep.HowTitle, rep.How = "How to try "+r.RunName(best), stepsOf(&a)
 	}
 }
 
@@ -310,7 +296,7 @@ func leadOf(w *plan.Way, alternative bool) string {
 	if alternative {
 		return "or: "
 	}
-	return fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
+	return fmt.Sprintf("to get %s (%s): ", cmp.Or(strings.TrimPrefix(w.Says, "set "), w.For), strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
 }
 
 // runNote is printed next to the length of a whole run: the time and change of one
@@ -329,43 +315,4 @@ func (r *Replayed) runNote(outcome int) string {
 		}
 	}
 	return strings.Join(notes, "; ")
-}
-
-// idleTable has the idle time of streams by strategy and cause.
-func (r *Replayed) idleTable() *cli.Table {
-	t := &cli.Table{
-		Title:   "Idle time of streams",
-		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
-		Columns: []string{"strategy", "cause", "time", "share of the streams' time", "longest"},
-	}
-	for i, out := range r.Outcomes {
-		if out.Result == nil {
-			continue
-		}
-		streams := streamTime(out.Result)
-		for _, s := range verdict.IdleByCause(&out) {
-			t.Add(r.RunName(i), causeText(s.Cause), s.Time, cli.ShareOf(s.Time, streams), s.Longest)
-		}
-	}
-	return t
-}
-
-// streamTime is the number of streams with idle time, times the makespan.
-func streamTime(r *replay.Result) trace.Time {
-	type stream struct{ rank, stream int }
-	all := map[stream]bool{}
-	for _, i := range r.Idle() {
-		all[stream{i.Rank, i.Stream}] = true
-	}
-	return trace.Time(len(all)) * r.Makespan
-}
-
-// pairTable has the pairs of the trace with their evidence.
-func (r *Replayed) pairTable() *cli.Table {
-	t := &cli.Table{Title: "Pairs of computation and communication", Columns: []string{"kind", "first", "second", "bytes", "count", "evidence"}}
-	short := func(name string) string { return cli.Middle(trace.Short(name), 40) } // such that the evidence has room
-	for _, p := range workload.Pairs(r.workload) {
-		t.Add(p.Direction, short(p.First), short(p.Second), p.Bytes, p.Count, strings.Join(p.Evidence, "; "))
-	}
-	return t
 }

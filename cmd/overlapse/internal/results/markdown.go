@@ -54,9 +54,6 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		}
 		b.WriteString("\n</details>\n")
 	}
-	if idle := r.idleTable(); len(idle.Rows) > 0 {
-		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n%s\n\n%s\n\n</details>\n", idle.Title, idle.Note, idle.Markdown())
-	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -24,7 +24,7 @@ func TestRowsOfPhases(t *testing.T) {
 	}
 	var out bytes.Buffer
 	con := &cli.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 120}
-	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, true)
+	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, true, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -255,7 +254,7 @@ func (r *Replayed) answers() (list []string) {
 	if x := r.Rescaled; x != nil {
 		list = append(list, RescaledText(x))
 	}
-	list = append(list, r.whatIfText(), r.seedsText())
+	list = append(list, r.whatIfText())
 	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
 }
 
@@ -296,7 +295,6 @@ func (r *Replayed) why() (lines []string) {
 			lines = append(lines, r.ofPhase(r.reference.Each()[i])+belowIdeal(b))
 		}
 	}
-	lines = append(lines, r.foldedText()...)
 	for _, row := range r.Rows {
 		if x := row.Approximation; x != nil {
 			lines = append(lines, fmt.Sprintf("%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late",
@@ -313,12 +311,7 @@ func (r *Replayed) why() (lines []string) {
 	if i := r.Isolation; i != nil && i.Disturbed > 0 {
 		lines = append(lines, isolationText(i))
 	}
-	res := r.Residual
-	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), cli.Micros(res.Worst), res.Ops)
-	if res.Worst > 0 {
-		check += fmt.Sprintf(" (%s, %.2f %%)", cli.Shorten(res.WorstOp, 40), res.WorstPct)
-	}
-	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), r.measured()))
+	return append(lines, r.basis()+" "+r.measured())
 }
 
 // PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
@@ -484,27 +477,4 @@ func PrintRescaled(con *cli.Console, r *workload.Rescaling) {
 		t.Add(p.Bound, law, p.Ops, cli.Micros(p.Was), cli.Micros(p.Is), cli.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
-}
-
-// foldedText says which strategies' ranks were simulated as fewer.
-func (r *Replayed) foldedText() (lines []string) {
-	var of []replay.Folded
-	var names []string
-	for i, out := range r.Outcomes {
-		row := slices.IndexFunc(r.Rows, func(row Row) bool { return row.At == i })
-		if out.Result == nil || out.Result.Folded.Classes == 0 || row < 0 {
-			continue
-		}
-		k := slices.Index(of, out.Result.Folded)
-		if k < 0 {
-			k, of, names = len(of), append(of, out.Result.Folded), append(names, "")
-		} else {
-			names[k] += ", "
-		}
-		names[k] += r.named(&r.Rows[row])
-	}
-	for k, x := range of {
-		lines = append(lines, fmt.Sprintf("%d of %d ranks simulated: the others do the same at the same times (%s)", x.Classes, x.GPUs, names[k]))
-	}
-	return lines
 }

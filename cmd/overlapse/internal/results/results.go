@@ -44,13 +44,12 @@ type Replayed struct {
 	Captured   int                 `json:"captured_ranks"`
 	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
 	Pairs      int                 `json:"pairs"`
-	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
-	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
-	Measured   int64               `json:"measured_ns"`         // estimated if the trace is; 0 where phases are answered apart
-	Phases     []plan.PhaseTime    `json:"phases,omitempty"`    // as measured, where they are answered apart
-	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
-	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
-	Residual   compare.Residual    `json:"residual"`
+	Clock      string              `json:"clock,omitempty"`      // at which times are predicted, where it is not the capture's
+	Window     string              `json:"window,omitempty"`     // recorded and explained: iteration, all, or a time range
+	Measured   int64               `json:"measured_ns"`          // estimated if the trace is; 0 where phases are answered apart
+	Phases     []plan.PhaseTime    `json:"phases,omitempty"`     // as measured, where they are answered apart
+	Unprofiled bool                `json:"unprofiled"`           // times below are without the profiler, which Measured includes
+	Estimated  string              `json:"estimated,omitempty"`  // the source of the times, if nothing was measured
 	Isolation  *workload.Isolation `json:"isolation"`            // how isolated durations were found
 	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`   // to other ranks or another GPU
 	WaitedFor  *overlap.LateRank   `json:"waited_for,omitempty"` // the rank that others wait for in the captured schedule
@@ -62,6 +61,7 @@ type Replayed struct {
 	Waves      []pairWaves         `json:"waves,omitempty"`   // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
+	Elsewhere  []verdict.WhatIf    `json:"what_if,omitempty"`                    // with --explain: the captured schedule on other hardware
 	Notes      []string            `json:"notes"`
 	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
@@ -121,20 +121,15 @@ type Row struct {
 	// for the median dispatch order.
 	overlap.Times
 	// Phases are the steps that the row is about, if the trace tells their phase; one.
-	Phases   []plan.PhaseTime `json:"phases,omitempty"`
-	Effort   plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
-	Says     string           `json:"says,omitempty"`         // how to get it, as the libraries say it: "set bucket_cap_mb=50"
-	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
-	Limit    string           `json:"limited_by,omitempty"`
-	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
-	// Memory is the memory traffic in bytes per rank and iteration, by cause.
-	Memory []verdict.Moved `json:"memory,omitempty"`
+	Phases []plan.PhaseTime `json:"phases,omitempty"`
+	Effort plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
+	Says   string           `json:"says,omitempty"`         // how to get it, as the libraries say it: "set bucket_cap_mb=50"
+	Bubble float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
+	Limit  string           `json:"limited_by,omitempty"`
 	// Explanation is set with --explain.
 	Explanation *verdict.Explanation `json:"explanation,omitempty"`
 	// Approximation is set if bandwidth shares are approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
-	// Seeds is set with --seeds.
-	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
 	WhatIf  *verdict.WhatIf `json:"what_if,omitempty"`
 	short   string          // Prediction.Named
@@ -146,8 +141,12 @@ type Row struct {
 
 // Of replays the selections, and always the captured schedule: if it is not
 // selected, only its times are needed. keep says that somebody reads the runs of the outcomes, which
-// else are dropped as soon as a row is made of them.
-func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options, keep bool) (*Replayed, error) {
+// else are dropped as soon as a row is made of them. settings adds single settings (Replayed.settings): they are replayed first,
+// and a terminal gets the verdict on them while the rest is replayed.
+func Of(
+	ctx context.Context, con *cli.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario,
+	opts replay.Options, keep, settings bool,
+) (*Replayed, error) {
 	bar := con.Progress(len(sel), "replaying")
 	defer bar.Finish()
 	opts.Progress = bar.Share
@@ -165,21 +164,9 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
 	base = verdict.Timed(w, base)
-	asMeasured := base
-	asCaptured, on := w, m
-	if w.Rescaled != nil {
-		asCaptured, on = w.Rescaled.Of, w.Rescaled.On
-	}
-	if sc.Clock != plan.CapturedClock || w.Unprofiled || w.Rescaled != nil { // the capture's own clock, host, machine and ranks
-		same, profiled := sc, asCaptured.Copy()
-		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
-		if asMeasured, err = compare.Run(profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
-			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
-		}
-	}
 	r := &Replayed{
 		Schema: Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
-		Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
 	if measured := plan.MeasuredSteps(w); len(base.Phases) > 1 {
@@ -201,6 +188,13 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 		rest = slices.Delete(rest, first, first+1)
 		bar.Add(1)
 	}
+	r.late = verdict.LateRank(w, base)
+	var single []judged
+	if settings {
+		if single, err = r.settings(con, m, opts, bar); err != nil {
+			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
+		}
+	}
 	judged, err := r.compare(m, rest, opts, func() { bar.Add(1) })
 	if err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
@@ -214,7 +208,15 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 	for _, x := range judged {
 		r.add(x)
 	}
-	r.late = verdict.LateRank(w, base)
+	for _, x := range single {
+		i := strategyIn(r.Outcomes, x.Strategy.Name)
+		if x.Why == "" && (i < 0 || slices.ContainsFunc(base.Each(), func(phase int) bool {
+			of := x.Of(phase)
+			return math.Abs(of.ChangeFrom(r.Outcomes[i].Of(phase).Expected)) >= leastShown
+		})) {
+			r.add(x)
+		}
+	}
 	r.judge()
 	return r, nil
 }
@@ -255,55 +257,45 @@ func ControlOf(
 // row: the resolution of the printed changes.
 const leastShown = 0.001
 
-// Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
-// where the host bounds the captured schedule.
-func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machine, opts replay.Options) error {
+// settings replays single settings for a step, and says the verdict on them. A graph counts where the host bounds the captured schedule.
+func (r *Replayed) settings(con *cli.Console, m machine.Machine, opts replay.Options, bar *cli.Progress) ([]judged, error) {
 	sel, err := engines.Cheap()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	loop := len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) // one a round, or none
 	graphs := slices.ContainsFunc(r.workload.Ops, func(op workload.Op) bool { return op.Graph })
 	if graphs || r.workload.Serves() {
 		serving, err := engines.ParseSelection(engines.OfServing)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sel = append(sel, serving...)
 	}
 	schedules, err := engines.OfSchedules(r.workload, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	carriers, err := engines.OfCarriers(r.workload, &m, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sel = slices.Concat(sel, schedules, carriers)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
 		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
-	if len(sel) == 0 {
-		return nil
+	bar.More(len(sel))
+	all, err := r.compare(m, sel, opts, func() { bar.Add(1) })
+	if err != nil || len(all) == 0 {
+		return nil, err
 	}
-	bar := con.Progress(len(sel), "replaying settings")
-	judged, err := r.compare(m, sel, opts, func() { bar.Add(1) })
-	bar.Finish()
-	if err != nil {
-		return Stopped(ctx, err)
+	var predicted []verdict.Prediction
+	for _, x := range all {
+		predicted = append(predicted, x.Prediction)
 	}
-	for _, x := range judged {
-		i := strategyIn(r.Outcomes, x.Strategy.Name)
-		if x.Why == "" && (i < 0 || slices.ContainsFunc(r.reference.Each(), func(phase int) bool {
-			of := x.Of(phase)
-			return math.Abs(of.ChangeFrom(r.Outcomes[i].Of(phase).Expected)) >= leastShown
-		})) {
-			r.add(x)
-		}
-	}
-	r.judge()
-	return nil
+	con.Early("flags and settings alone: " + verdict.Judge(r.workload, r.reference, predicted, r.late).Sentences[0])
+	return all, nil
 }
 
 // A judged selection has its prediction and its rows, one of each phase that is answered apart.
@@ -392,7 +384,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	if row.Applies = out.Result != nil; !row.Applies {
 		return row
 	}
-	row.Times, row.RankEnds = verdict.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
+	row.Times = verdict.TimesOf(r.workload, out)
 	switch {
 	case out.Phase > 0:
 		is := out.Phases[out.Phase-1].Steps
@@ -402,9 +394,6 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.Phases = []plan.PhaseTime{out.Phases[0].Steps}
 	}
 	row.Limit = verdict.LimitOf(r.workload, out, row.Times)
-	if out.Phase == 0 { // traffic is summed over the run
-		row.Memory = verdict.MemoryByCause(r.workload, out)
-	}
 	if total := row.Total(); r.pipeline && total > 0 {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
 	}
@@ -420,30 +409,6 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.Approximation = &x
 	}
 	return row
-}
-
-// rankEnds is when the last device work of each rank ends.
-func rankEnds(w *workload.Workload, run *trace.Run) []int64 {
-	ends := make([]int64, len(run.Ranks))
-	of, _ := workload.IterationsOf(w)
-	for _, s := range run.Spans {
-		if op := plan.OriginOf(run, s); run.Repeats != nil && op >= 0 && int(of[op]) >= run.Repeats.Simulated { // cut short
-			continue
-		}
-		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
-			row := run.RankOf(s)
-			ends[row] = max(ends[row], int64(s.End))
-		}
-	}
-	for row, like := range run.Like {
-		ends[row] = ends[like]
-	}
-	if x := run.Repeats; x != nil {
-		for row := range ends {
-			ends[row] += int64(x.Iterations-x.Simulated) * int64(x.Period)
-		}
-	}
-	return ends
 }
 
 // defect reports whether the row's strategy panicked.

@@ -23,7 +23,7 @@ import (
 
 // Version is that of the JSON and CSV that commands write (SCHEMA.md). A field that
 // is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
-const Version = 5
+const Version = 6
 
 // mostResult is the largest result.json that is read, in bytes.
 const mostResult = 256 << 20

@@ -47,7 +47,7 @@ func (r *Replayed) columns() []column {
 		of := func(row *Row) any { return cli.States(row.Times)[i] }
 		list = append(list, column{key, cli.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
 	}
-	list = append(list,
+	return append(list,
 		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any {
 			return MemoryText(row.PeakMemory, row.MemoryLacks)
 		}},
@@ -81,22 +81,6 @@ func (r *Replayed) columns() []column {
 		}},
 		column{key: "phase", name: "steps", value: func(row *Row) any { return row.Phase }},
 		column{key: "basis", value: func(*Row) any { return r.basis() }},
-		column{key: "seeds", value: func(row *Row) any {
-			if row.Seeds == nil {
-				return nil
-			}
-			return len(row.Seeds.Times)
-		}},
-	)
-	for i, name := range seedNames {
-		list = append(list, column{key: "seed_" + name + "_ns", name: name, value: func(row *Row) any {
-			if row.Seeds == nil {
-				return nil
-			}
-			return []trace.Time{row.Seeds.Fastest(), row.Seeds.Median(), row.Seeds.Slowest()}[i]
-		}})
-	}
-	return append(list,
 		column{name: "exposed", value: func(row *Row) any { return row.Exposed() }},
 		column{name: "sends", value: func(row *Row) any { return unless(!r.pipeline || !row.Applies, cli.Micros(row.Transfer)) }},
 		column{name: r.whatIf(), value: func(row *Row) any {
@@ -111,9 +95,6 @@ func (r *Replayed) columns() []column {
 		}},
 	)
 }
-
-// seedNames are the columns of the times over seeds.
-var seedNames = []string{"fastest", "median", "slowest"}
 
 // unless is a cell that is empty on a condition.
 func unless(empty bool, cell any) any {
@@ -337,7 +318,7 @@ func (r *Replayed) shown() []string {
 	if on := r.whatIf(); on != "" {
 		names = append(names, on, "change there")
 	}
-	return append(names, seedNames...)
+	return names
 }
 
 // tableOf has columns of rows, with one unit for all times. Columns without a value in any row are left out.

@@ -23,21 +23,14 @@ func WhatIf(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machin
 	}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; len(found[row.At]) > 0 {
-			row.WhatIf = &r.whatIfOf(found[row.At], row)[0]
+			of := found[row.At][0]
+			if row.phase > 0 && row.phase <= len(of.Phases) {
+				of = of.Phases[row.phase-1]
+			}
+			row.WhatIf = &of
 		}
 	}
 	return nil
-}
-
-// whatIfOf are changes of the machine of an outcome on a row's phase.
-func (r *Replayed) whatIfOf(list []verdict.WhatIf, row *Row) (of []verdict.WhatIf) {
-	for _, x := range list {
-		if row.phase > 0 && row.phase <= len(x.Phases) {
-			x = x.Phases[row.phase-1]
-		}
-		of = append(of, x)
-	}
-	return of
 }
 
 // there is a row's change against the captured schedule on the machine of --what-if.

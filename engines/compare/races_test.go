@@ -3,45 +3,10 @@ package compare_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
-
-// A seed is a result: the same one gives the same time. Different ones differ
-// where ranks race, and nothing at all moves where there is no chance.
-func TestSpreads(t *testing.T) {
-	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
-	m := plantest.H200(t, 4)
-	sel, err := engines.ParseSelection("captured,decompose:chunks=2,tilesync")
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, err := compare.Spreads(w, m, sel, plan.Scenario{}, 6, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := compare.Spreads(w, m, sel, plan.Scenario{}, 6, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(one, two); d != "" {
-		t.Error(d)
-	}
-	if one[0][0].Fastest() != one[0][0].Slowest() {
-		t.Errorf("the captured schedule takes %v to %v", one[0][0].Fastest(), one[0][0].Slowest())
-	}
-	if one[1][0].Fastest() == one[1][0].Slowest() {
-		t.Errorf("decomposed, ranks race, and all seeds take %v", one[1][0].Fastest())
-	}
-	if len(one[2][0].Times) != 0 {
-		t.Errorf("tilesync does not apply and has times %v", one[2][0].Times)
-	}
-}
 
 // racing is a pair on some ranks that lie so far apart.
 func racing(d workload.Direction, ranks, apart int) (*workload.Workload, *plan.Pair) {
