@@ -24,7 +24,7 @@ type XLA struct {
 	Epoch    int64                   // of time 0
 	Devices  map[string]trace.Device // by plane
 
-	modules   map[string]*hloModule // by name and, behind a NUL, number
+	modules   map[string]*hloModule // by name and, behind a NUL, number; nil for a name of several
 	use       hloUse
 	operators map[*hloInstruction]int32 // their rows
 	work      []XLAEvent                // of streams
@@ -89,7 +89,11 @@ func (x *XLA) Module(name, number string, message []byte) {
 		x.modules = map[string]*hloModule{}
 	}
 	if m := readHLO(message, &x.use); m != nil {
+		_, several := x.modules[name]
 		x.modules[name], x.modules[name+"\x00"+number] = m, m
+		if several {
+			x.modules[name] = nil
+		}
 	}
 }
 
@@ -189,7 +193,9 @@ func (x *XLA) threads(list []*xlaDevice) {
 	}
 	world := 0
 	for _, m := range x.modules {
-		world = max(world, m.world())
+		if m != nil {
+			world = max(world, m.world())
+		}
 	}
 	for _, e := range x.calls {
 		d, most := list[0], 0

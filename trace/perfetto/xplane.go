@@ -100,7 +100,7 @@ func (x *xplaneReader) plane(message []byte, at int64) error {
 	x.Devices[name] = device
 	for _, id := range slices.Sorted(maps.Keys(events)) { // modules: stats of their metadata
 		entry := events[id]
-		var program string
+		program := strconv.FormatInt(int64(id), 10) // programs without the statistic are numbered by it
 		var proto []byte
 		for f := (lex.Field{Rest: entry}); f.Next(); {
 			if f.ID != 5 { // stats
