@@ -42,7 +42,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	native := isNative(w.Run) && !compiled(w.Run)
+	native := isNative(w.Run)
 	t := plan.Target{
 		Ops: out.Changed.Ops, Either: native && !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run),
 		Native: native, Forward: isForward(w.Run), Serves: w.Serves(), Overlapped: out.Changed.Overlapped, OwnGroup: out.Changed.OwnGroup,
@@ -54,17 +54,14 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 	return plan.How(out.Selection, t)
 }
 
-// isNative reports whether nothing in a trace is PyTorch's: no operator, kernel or range of its profiler.
+// isNative reports whether nothing in a trace is PyTorch's, nor of a program that XLA compiled.
 func isNative(run *trace.Run) bool {
-	return !slices.ContainsFunc(run.Names, func(name string) bool {
-		return strings.Contains(name, "aten::") || strings.Contains(name, "at::") || strings.Contains(name, "2at6native") || strings.Contains(name, "c10") || strings.HasPrefix(name, "triton_") || strings.HasPrefix(name, "ProfilerStep#")
-	})
+	of := lift.FrameworkOf(run)
+	return of != lift.PyTorch && of != trace.XLA
 }
 
 // compiled reports whether XLA compiled the program.
-func compiled(run *trace.Run) bool {
-	return slices.ContainsFunc(run.Ranks, func(r trace.Rank) bool { return r.Compiler == trace.XLA })
-}
+func compiled(run *trace.Run) bool { return lift.FrameworkOf(run) == trace.XLA }
 
 // ownKernels reports whether the name of some kernel is of no library, as far as it is known: one of the program's own.
 func ownKernels(w *workload.Workload) bool {

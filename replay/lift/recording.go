@@ -1,6 +1,8 @@
 package lift
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -31,6 +33,74 @@ func EngineOf(run *trace.Run) Engine {
 		}
 	}
 	return engine
+}
+
+// The frameworks, by what their profilers and kernels are named.
+const (
+	PyTorch    = "PyTorch"
+	TensorFlow = "TensorFlow"
+)
+
+// ofPyTorch matches names of its operators, kernels (also mangled and of its compiler) and ranges.
+var ofPyTorch = regexp.MustCompile(`\b(aten|at|c10d?)::|2at6native|N3c10|^triton_|^ProfilerStep#`)
+
+// FrameworkOf is the framework of a captured program: trace.XLA if that compiled it, PyTorch or TensorFlow; "" if nothing
+// tells, as of a program that calls CUDA or HIP itself.
+func FrameworkOf(run *trace.Run) string {
+	if slices.ContainsFunc(run.Ranks, func(r trace.Rank) bool { return r.Compiler == trace.XLA }) {
+		return trace.XLA
+	}
+	framework := ""
+	for _, name := range run.Names {
+		switch {
+		case strings.Contains(name, "tensorflow::"), strings.Contains(name, "10tensorflow"):
+			framework = TensorFlow
+		case ofPyTorch.MatchString(name):
+			return PyTorch
+		}
+	}
+	return framework
+}
+
+// Hints are how a profile that shows more is recorded with the profiler of a framework; "" where it has no such thing.
+type Hints struct {
+	Shapes   string // sizes of operators
+	Dataflow string // what operators read and write
+	Memory   string // how much memory the program takes
+	Less     string // less work for each launch
+	Steps    string // iterations as ranges of the profile
+	Waits    string // nothing launched before the profile is left on the device
+}
+
+// HintsOf are the hints for a capture: the only place that knows how frameworks are profiled.
+func HintsOf(run *trace.Run) Hints {
+	switch FrameworkOf(run) {
+	case PyTorch:
+		return Hints{
+			Shapes: "torch.profiler.profile(record_shapes=True)", Memory: "profile_memory=True", Less: "with_stack and profile_memory off",
+			Dataflow: "an execution trace beside the profile (torch.profiler.ExecutionTraceObserver)",
+			Steps:    "torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1); prof.step() after each",
+			Waits:    "torch.cuda.synchronize() before prof.step() of the last warm-up step",
+		}
+	case trace.XLA:
+		h := Hints{
+			Less: "python_tracer_level=0 of jax.profiler.ProfileOptions",
+			Steps: `with jax.profiler.StepTraceAnnotation("train", step_num=i): around each of several steps, ` +
+				"and block_until_ready() before and behind them",
+			Waits: "block_until_ready() before the profile begins",
+		}
+		if !strings.HasSuffix(run.Ranks[0].Source, ".pb") { // which has the programs, and with them all that they say
+			h.Shapes = "the *.xplane.pb that JAX's profiler wrote beside this file"
+			h.Dataflow = h.Shapes
+		}
+		return h
+	case TensorFlow:
+		return Hints{
+			Less:  "python_tracer_level=0 of tf.profiler.experimental.ProfilerOptions",
+			Steps: `with tf.profiler.experimental.Trace("train", step_num=i, _r=1): around each of several steps`,
+		}
+	}
+	return Hints{Steps: `an NVTX or ROCTX range named "ProfilerStep#i" around step i`}
 }
 
 // noteUnknownSizes adds a note about collectives of unknown size.

@@ -224,8 +224,15 @@ func (x *XLA) threads(list []*xlaDevice) {
 			d.rank = i
 		}
 		p := &x.Processes[d.process]
-		p.Rank, p.World, p.Compiler = d.rank, max(world, len(list)), trace.XLA
+		if p.Rank, p.World = d.rank, max(world, len(list)); x.compiled() {
+			p.Compiler = trace.XLA
+		}
 	}
+}
+
+// compiled reports whether kernels are of compiled programs: else the profile is TensorFlow's.
+func (x *XLA) compiled() bool {
+	return len(x.modules) > 0 || slices.ContainsFunc(x.work, func(e XLAEvent) bool { return e.module != "" || e.instruction != "" })
 }
 
 // An xlaStep is an iteration that the program marked.
@@ -323,6 +330,9 @@ func (x *XLA) addWork(d *xlaDevice) {
 			if !e.fills() {
 				c.Bytes = Elements([]byte(detail(e.copied, "size:")))
 				c.Dir = trace.Direction(strings.Replace(e.Name, "2", "to", 1)) // MemcpyD2D
+				if c.Dir == trace.HostToDevice {
+					c.From, c.To = trace.None, d.agent
+				}
 			}
 			good = x.AddCopy(d.process, &c)
 			row := &x.Builder.Run.Copies[len(x.Builder.Run.Copies)-1]

@@ -403,9 +403,9 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --what-if balanced"
 	case len(r.PairKinds) > 0 && !wins: // what to record for a surer answer
 		return "overlapse inspect " + input + " --all"
-	case len(r.workload.Run.Operators) > 0 && r.workload.Run.Ranks[0].Compiler == "" && verdict.Guessed(r.workload) &&
+	case lift.FrameworkOf(r.workload.Run) == lift.PyTorch && len(r.workload.Run.Operators) > 0 && verdict.Guessed(r.workload) &&
 		lift.EngineOf(r.workload.Run) == lift.NoEngine:
-		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
+		return "record " + lift.HintsOf(r.workload.Run).Dataflow
 	}
 	return "overlapse tune " + input
 }
