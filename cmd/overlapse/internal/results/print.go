@@ -200,16 +200,20 @@ func (r *Replayed) Step() (text string, shown trace.Time) {
 // otherClock is that times are of another clock.
 func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
-	was, differ := cli.Micros(steps.Time()), false
+	was, differ, above := cli.Micros(steps.Time()), false, true
 	if len(captured.Phases) > 1 {
 		was = cli.Phases(steps.Phases())
 	}
 	for _, phase := range captured.Each() {
 		of := captured.Of(phase)
 		differ = differ || math.Abs(float64(steps.Of(phase).Time())/float64(max(1, of.Expected))-1) > sameTime
+		above = above && of.Expected > steps.Of(phase).Time()
 	}
-	if w.Rescaled == nil && (otherClock || !differ) {
+	switch {
+	case w.Rescaled == nil && (otherClock || !differ):
 		return ""
+	case w.Rescaled == nil && above: // a profiler shortens nothing
+		return "simulated (" + was + " captured)"
 	}
 	profiled, with := "without the profiler", "it"
 	if loads := loaded(w); 10*loads > steps.Time() {
