@@ -306,7 +306,7 @@ func (t *tunedTime) added(before *tunedTime) string {
 // refusedText says what a limit of memory refuses and from where it counts.
 func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) string {
 	from := "the capture does not record its own memory: only what a setting takes more is compared"
-	if records := lift.HintsOf(w.Run).Memory; records != "" {
+	if records := lift.RecorderOf(w.Run).Memory; records != "" {
 		from = "the capture does not record its own memory (" + records + "): only what a setting takes more is compared"
 	}
 	if captured := plan.CapturedPeak(w); captured > 0 {

@@ -417,7 +417,7 @@ func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string
 
 // recording says how what shapes or dependencies would tell is recorded; "" where the profiler of the program cannot.
 func recording(w *workload.Workload) string {
-	h := lift.HintsOf(w.Run)
+	h := lift.RecorderOf(w.Run)
 	if h.Shapes == "" || h.Dataflow == h.Shapes {
 		return strings.TrimSuffix(": read "+h.Shapes, ": read ")
 	}

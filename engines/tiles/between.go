@@ -164,7 +164,7 @@ func leaveBeside(pl *plan.Planner) {
 // noGEMMs says why a workload has no two dependent GEMMs that can be seen.
 func noGEMMs(w *workload.Workload) string {
 	give := "give them with --dataflow: - {op: NAME, shape: MxNxK}"
-	if record := lift.HintsOf(w.Run).Shapes; record != "" {
+	if record := lift.RecorderOf(w.Run).Shapes; record != "" {
 		give = "record them (" + record + "), or " + give
 	}
 	var without, other, why string

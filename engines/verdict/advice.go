@@ -31,6 +31,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 { // its operations are parts of those that a user finds
 		changed.Workload = w
 	}
+	changed.Ops = out.Selection.Of(changed.Ops)
 	a := Advice{
 		Exposed: [2]int64{int64(TimesOf(w, captured).Exposed()), int64(TimesOf(w, out).Exposed())},
 		Memory:  out.Memory.Bytes,
@@ -56,12 +57,12 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 
 // isNative reports whether nothing in a trace is PyTorch's, nor of a program that XLA compiled.
 func isNative(run *trace.Run) bool {
-	of := lift.FrameworkOf(run)
-	return of != lift.PyTorch && of != trace.XLA
+	r := lift.RecorderOf(run)
+	return !r.Torch && !r.XLA
 }
 
 // compiled reports whether XLA compiled the program.
-func compiled(run *trace.Run) bool { return lift.FrameworkOf(run) == trace.XLA }
+func compiled(run *trace.Run) bool { return lift.RecorderOf(run).XLA }
 
 // ownKernels reports whether the name of some kernel is of no library, as far as it is known: one of the program's own.
 func ownKernels(w *workload.Workload) bool {
@@ -97,13 +98,7 @@ func frameworkOf(run *trace.Run) string {
 			return plan.DDP
 		}
 	}
-	switch lift.EngineOf(run) {
-	case lift.SGLang:
-		return plan.SGLang
-	case lift.VLLM:
-		return plan.VLLM
-	}
-	return ""
+	return lift.RecorderOf(run).Engine
 }
 
 // mostWhere is how many kinds of operations an advice names.
@@ -150,7 +145,7 @@ func whereOf(c plan.Changes) []string {
 	if len(c.Pairs) == 0 {
 		for i := range c.Workload.Collectives {
 			x := &c.Workload.Collectives[i]
-			if x.Part {
+			if x.Part || !slices.Contains(c.Ops, x.Op) {
 				continue
 			}
 			add(func(size string) string { return nameOf(c.Workload, x.Members[0], size) }, int32(i), x.Transfer())

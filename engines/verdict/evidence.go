@@ -287,9 +287,10 @@ func (v *assessment) dataflow() {
 		return
 	}
 	guessed, marked := guesses(v.w)
-	record := lift.HintsOf(v.w.Run).Dataflow
+	r := lift.RecorderOf(v.w.Run)
+	record := r.Dataflow
 	switch {
-	case lift.EngineOf(v.w.Run) != lift.NoEngine:
+	case r.Engine != "":
 		record = "; profilers of serving engines record none"
 	case record != "":
 		record = "; " + record + " shows them"

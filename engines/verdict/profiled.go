@@ -47,7 +47,7 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	if busy := plan.BusyTime(w, captured.Phase); busy > 0 {
 		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", micros(busy), micros(measuredStep(w, captured)))
 	}
-	less := lift.HintsOf(w.Run).Less
+	less := lift.RecorderOf(w.Run).Less
 	if less != "" {
 		less = " (" + less + ")"
 	}

@@ -134,7 +134,7 @@ func (v *Verdict) tooGuessed(w *workload.Workload) bool {
 		return false
 	}
 	v.Kind = Withdrawn
-	shapes := lift.HintsOf(w.Run).Shapes
+	shapes := lift.RecorderOf(w.Run).Shapes
 	if shapes != "" {
 		shapes = "sizes (" + shapes + "), and"
 	}

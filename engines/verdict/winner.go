@@ -249,7 +249,7 @@ func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string
 	if added(w, captured) > muchAdded { // recording more would slow such a step further
 		how = " in a capture of its own"
 	}
-	records := lift.HintsOf(w.Run).Memory
+	records := lift.RecorderOf(w.Run).Memory
 	if records == "" {
 		return fmt.Sprintf(" of %s (peak unknown)", trace.Bytes(has))
 	}

@@ -250,7 +250,7 @@ func (l *lifter) findLead() {
 	if lead.Behind > 0 {
 		behind = fmt.Sprintf(" (the device was up to %.3g ms behind its host)", float64(lead.Behind)/1e6)
 	}
-	avoids := HintsOf(l.Run).Waits
+	avoids := RecorderOf(l.Run).Waits
 	if avoids != "" {
 		avoids = "; " + avoids + " avoids them"
 	}

@@ -9,21 +9,21 @@ import (
 )
 
 // Hints for a program that is not PyTorch's name nothing of PyTorch's, and a profile that has its programs needs no other.
-func TestHintsByFramework(t *testing.T) {
+func TestRecorder(t *testing.T) {
 	for name, want := range map[string]string{
-		"aten::mm": PyTorch, "ProfilerStep#3": PyTorch, "void tensorflow::functor::Fill<float>(float*)": TensorFlow,
-		"void genericReformat::copy<float>(int)": "", "saxpy(int, float*)": "",
+		"aten::mm": "torch", "ProfilerStep#3": "torch", "void tensorflow::functor::Fill<float>(float*)": "tf.",
+		"void genericReformat::copy<float>(int)": "NVTX", "saxpy(int, float*)": "NVTX",
 	} {
 		run := &trace.Run{Names: []string{"", name}, Ranks: []trace.Rank{{}}}
-		h := HintsOf(run)
-		if got := FrameworkOf(run); got != want || (want == PyTorch) != strings.Contains(fmt.Sprint(h), "torch.") {
-			t.Errorf("%s is of %q, with hints %+v", name, got, h)
+		r := RecorderOf(run)
+		if r.XLA || r.Torch != (want == "torch") || r.Torch != strings.Contains(fmt.Sprint(r), "torch") || !strings.Contains(r.Steps, want) {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 	for source, want := range map[string]string{"host.xplane.pb": "", "host.trace.json.gz": "the *.xplane.pb that JAX's profiler wrote beside this file"} {
-		h := HintsOf(&trace.Run{Names: []string{"triton_gemm"}, Ranks: []trace.Rank{{Source: source, Compiler: trace.XLA}}})
-		if h.Shapes != want || h.Dataflow != want || strings.Contains(fmt.Sprint(h), "torch") {
-			t.Errorf("%s: %+v", source, h)
+		r := RecorderOf(&trace.Run{Names: []string{"triton_gemm"}, Ranks: []trace.Rank{{Source: source, Compiler: trace.XLA}}})
+		if !r.XLA || r.Shapes != want || r.Dataflow != want || strings.Contains(fmt.Sprint(r), "torch") {
+			t.Errorf("%s: %+v", source, r)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -37,12 +38,11 @@ const ofSGLang = "SGLang: SGLANG_GRAPH_BATCH_CAPTURE=1 and --enable-profile-cuda
 type source struct {
 	kineto, rocm, nsys, serving, vllm, sglang, graphs bool
 
-	framework string
-	hints     lift.Hints
+	lift.Recorder
 }
 
 func sourceOf(w *workload.Workload, phases bool) source {
-	s := source{serving: phases, framework: lift.FrameworkOf(w.Run), hints: lift.HintsOf(w.Run)}
+	s := source{serving: phases, Recorder: lift.RecorderOf(w.Run)}
 	d := &w.Run.Ranks[0].Device
 	s.rocm = strings.HasPrefix(d.RuntimeVersion, "ROCm") || strings.HasPrefix(d.Name, "AMD") || strings.HasPrefix(d.Name, "gfx")
 	file := w.Run.Ranks[0].Source
@@ -62,9 +62,8 @@ func sourceOf(w *workload.Workload, phases bool) source {
 	for _, name := range w.Run.Names {
 		s.graphs = s.graphs || strings.HasSuffix(name, "GraphLaunch")
 	}
-	s.kineto = s.kineto && s.framework != trace.XLA
-	engine := lift.EngineOf(w.Run)
-	s.vllm, s.sglang = engine == lift.VLLM, engine == lift.SGLang
+	s.kineto = s.kineto && !s.XLA
+	s.vllm, s.sglang = s.Engine == plan.VLLM, s.Engine == plan.SGLang
 	s.serving = s.serving || s.vllm || s.sglang
 	return s
 }
@@ -72,8 +71,8 @@ func sourceOf(w *workload.Workload, phases bool) source {
 // profiler is what makes PyTorch's profiler do more: an argument of its own, or the engine's; "" where a program has none.
 func (s source) profiler(argument, vllm, sglang string) string {
 	switch {
-	case s.framework == trace.XLA:
-		return s.hints.Shapes
+	case s.XLA:
+		return s.Shapes
 	case s.vllm:
 		return `vLLM: --profiler-config '{"profiler": "torch", "torch_profiler_dir": "traces"` + vllm + `}', then POST /start_profile and /stop_profile`
 	case s.sglang:
@@ -83,7 +82,7 @@ func (s source) profiler(argument, vllm, sglang string) string {
 	case s.kineto:
 		return "torch.profiler.profile(" + argument + ")"
 	}
-	if s.framework != lift.PyTorch {
+	if !s.Torch {
 		return ""
 	}
 	return "capture with PyTorch's profiler: torch.profiler.profile(" + argument + ")"
@@ -159,14 +158,14 @@ func (v *Inspection) improvements() []improvement {
 		}
 		add(share, fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
 	}
-	if (s.kineto || s.framework == trace.XLA) && !s.serving && len(w.Run.Uses) == 0 {
+	if (s.kineto || s.XLA) && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
 		if training {
 			worth += ", and buckets keep their sizes"
 		}
 		do := "ExecutionTraceObserver in one more step: overlapse.handler of samples/capture/overlapse.py"
 		if !s.kineto {
-			do = s.hints.Dataflow
+			do = s.Dataflow
 		}
 		add(work(guessed), "what operators read and write", worth, do)
 	}
@@ -179,8 +178,8 @@ func (v *Inspection) improvements() []improvement {
 		ofGraphs = ofVLLM
 	case s.sglang:
 		ofGraphs = ofSGLang
-	case s.framework == trace.XLA:
-		ofGraphs = s.hints.Shapes
+	case s.XLA:
+		ofGraphs = s.Shapes
 	}
 	sizes := s.profiler("record_shapes=True", `, "torch_profiler_record_shapes": true`, `, "record_shapes": true`)
 	const gemms = "%s of the work are GEMMs of unknown size, which cannot be split or fused"
@@ -212,8 +211,8 @@ func (v *Inspection) improvements() []improvement {
 		if n == 0 {
 			lacks = "marks of steps"
 		}
-		do := s.hints.Steps
-		if s.framework == lift.PyTorch && !s.kineto {
+		do := s.Steps
+		if s.Torch && !s.kineto {
 			do = `torch.cuda.nvtx.range_push(f"ProfilerStep#{i}") before every step, and range_pop() after it`
 		}
 		list = append(list, improvement{

@@ -382,7 +382,7 @@ const muchWaiting = 0.1
 
 // next is the most useful next step: a command that can be pasted, or what to record.
 func (r *Replayed) next(input string) string {
-	v := &r.Verdict
+	v, recorder := &r.Verdict, lift.RecorderOf(r.workload.Run)
 	late, wins := 0.0, v.Has(verdict.Winner)
 	if !wins && r.whatIf() == "" {
 		late = v.LookFirst()
@@ -407,9 +407,8 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --what-if balanced"
 	case len(r.PairKinds) > 0 && !wins: // what to record for a surer answer
 		return "overlapse inspect " + input + " --all"
-	case lift.FrameworkOf(r.workload.Run) == lift.PyTorch && len(r.workload.Run.Operators) > 0 && verdict.Guessed(r.workload) &&
-		lift.EngineOf(r.workload.Run) == lift.NoEngine:
-		return "record " + lift.HintsOf(r.workload.Run).Dataflow
+	case recorder.Torch && recorder.Engine == "" && len(r.workload.Run.Operators) > 0 && verdict.Guessed(r.workload):
+		return "record " + recorder.Dataflow
 	}
 	return "overlapse tune " + input
 }
