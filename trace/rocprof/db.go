@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -69,15 +68,6 @@ func dbKind(tables []string) func(*dbReader) {
 // of kernels are in STR_TABLE, those of calls stand in front of their arguments.
 func (d *dbReader) v1() {
 	kernels := false
-	columns := func(list ...string) []string { return list }
-	if slices.Contains(d.DB.Columns("OPS"), "dev_id") {
-		columns = func(list ...string) []string {
-			for i, c := range list {
-				list[i] = strings.Replace(strings.ReplaceAll(c, "-", "_"), "index", "_index", 1)
-			}
-			return list
-		}
-	}
 	texts := d.Texts("STR_TABLE", "str_id", "str_name")
 	named := func(text string) trace.NameID {
 		if id, ok := lex.Integer([]byte(text)); ok && texts.Of[id] != "" {
@@ -95,7 +85,7 @@ func (d *dbReader) v1() {
 		setGrid(&k.Setup, [3]int64{r.Int(6), 1, 1}, [3]int64{r.Int(7), 1, 1})
 		d.AddKernel(p, &k)
 	})
-	operation := columns("beginns", "endns", "pid", "dev-id", "queue-id", "name", "stream-id", "index")
+	operation := []string{"beginns", "endns", "pid", "dev-id", "queue-id", "name", "stream-id", "index"}
 	operations := d.Kernels
 	if kernels {
 		operations = d.Timed
@@ -123,7 +113,7 @@ func (d *dbReader) v1() {
 		d.AddCopy(p, &c)
 	})
 	for _, table := range [...]string{"HIP", "HSA", "rocTX"} {
-		d.Timed(table, columns("beginns", "endns", "pid", "tid", "name", "index", "args"), func(r lex.Row, start, end trace.Time) {
+		d.Timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index", "args"}, func(r lex.Row, start, end trace.Time) {
 			name := r.Text(4)
 			if call, _, ok := strings.Cut(r.Text(6), "("); ok && len(texts.Of) > 0 {
 				name = call
