@@ -19,6 +19,7 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -305,7 +306,10 @@ func (t *tunedTime) added(before *tunedTime) string {
 
 // refusedText says what a limit of memory refuses and from where it counts.
 func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) string {
-	from := "the capture does not record its own memory (profile_memory=True): only what a setting takes more is compared"
+	from := "the capture does not record its own memory: only what a setting takes more is compared"
+	if records := lift.RecorderOf(w.Run).Memory; records != "" {
+		from = "the capture does not record its own memory (" + records + "): only what a setting takes more is compared"
+	}
 	if captured := plan.CapturedPeak(w); captured > 0 {
 		from = "the captured schedule takes " + trace.Bytes(captured)
 	}

@@ -114,7 +114,7 @@ func (s *step) gradients() ([][]gradient, string) {
 	lists := map[bucketed][]gradient{}
 	var order []bucketed
 	forward := 0 // sums of activations or their gradients, which the next operations read
-	const unknown = "which gradients a bucket holds is not known (record shapes, record_shapes=True, or an execution trace beside the profile)"
+	unknown := "which gradients a bucket holds is not known" + recording(s.w)
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
 		if c.Op != trace.AllReduce {

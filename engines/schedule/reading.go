@@ -3,7 +3,9 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -369,9 +371,9 @@ func (rd *reading) sumsOverRows(back, ahead []int32) (late map[int32]bool, why s
 		switch x := op.Shape; {
 		case !op.Matrix() || op.Dense && x.Kind != workload.GEMM:
 		case x.Kind != workload.GEMM || rows == 0:
-			return nil, fmt.Sprintf("neither data nor shapes tell whether %s makes a gradient of weights: record an execution trace or shapes (record_shapes=True)", trace.Short(op.Name))
+			return nil, fmt.Sprintf("neither data nor shapes tell whether %s makes a gradient of weights%s", trace.Short(op.Name), recording(rd.w))
 		case x.K == rows && (x.M == rows || x.N == rows):
-			return nil, fmt.Sprintf("whether %s makes a gradient of weights cannot be told from its sizes, since a micro-batch has as many rows (%d) as a layer is wide: record an execution trace", x, rows)
+			return nil, fmt.Sprintf("whether %s makes a gradient of weights cannot be told from its sizes, since a micro-batch has as many rows (%d) as a layer is wide%s", x, rows, recording(rd.w))
 		case x.K == rows:
 			late[id] = true
 		}
@@ -411,4 +413,13 @@ func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string
 		cut = to - before
 	}
 	return append(parts, ids[cut:]), ""
+}
+
+// recording says how what shapes or dependencies would tell is recorded; "" where the profiler of the program cannot.
+func recording(w *workload.Workload) string {
+	h := lift.RecorderOf(w.Run)
+	if h.Shapes == "" || h.Dataflow == h.Shapes {
+		return strings.TrimSuffix(": read "+h.Shapes, ": read ")
+	}
+	return ": record sizes (" + h.Shapes + ") or " + h.Dataflow
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -162,7 +163,10 @@ func leaveBeside(pl *plan.Planner) {
 
 // noGEMMs says why a workload has no two dependent GEMMs that can be seen.
 func noGEMMs(w *workload.Workload) string {
-	const give = "record shapes (record_shapes=True of torch.profiler), or give them with --dataflow: - {op: NAME, shape: MxNxK}"
+	give := "give them with --dataflow: - {op: NAME, shape: MxNxK}"
+	if record := lift.RecorderOf(w.Run).Shapes; record != "" {
+		give = "record them (" + record + "), or " + give
+	}
 	var without, other, why string
 	graph := false
 	last := map[int]*workload.Op{} // by rank

@@ -73,7 +73,10 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why stri
 	}) {
 		return nil, "norm=inside: no norm is right behind an all-reduce"
 	}
-	t := &allReduce{pl: pl, impl: trace.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", any: lift.EngineOf(pl.Workload.Run) == lift.NoEngine, flags: cost.Memo[*workload.Collective, []program.Flag]{}}
+	t := &allReduce{
+		pl: pl, impl: trace.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem",
+		any: lift.RecorderOf(pl.Workload.Run).Engine == "", flags: cost.Memo[*workload.Collective, []program.Flag]{},
+	}
 	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]

@@ -31,6 +31,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 { // its operations are parts of those that a user finds
 		changed.Workload = w
 	}
+	changed.Ops = out.Selection.Of(changed.Ops)
 	a := Advice{
 		Exposed: [2]int64{int64(TimesOf(w, captured).Exposed()), int64(TimesOf(w, out).Exposed())},
 		Memory:  out.Memory.Bytes,
@@ -42,7 +43,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	native := isNative(w.Run) && !compiled(w.Run)
+	native := isNative(w.Run)
 	t := plan.Target{
 		Ops: out.Changed.Ops, Either: native && !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run),
 		Native: native, Forward: isForward(w.Run), Serves: w.Serves(), Overlapped: out.Changed.Overlapped, OwnGroup: out.Changed.OwnGroup,
@@ -56,17 +57,14 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 	return plan.How(out.Selection, t)
 }
 
-// isNative reports whether nothing in a trace is PyTorch's: no operator, kernel or range of its profiler.
+// isNative reports whether nothing in a trace is PyTorch's, nor of a program that XLA compiled.
 func isNative(run *trace.Run) bool {
-	return !slices.ContainsFunc(run.Names, func(name string) bool {
-		return strings.Contains(name, "aten::") || strings.Contains(name, "at::") || strings.Contains(name, "2at6native") || strings.Contains(name, "c10") || strings.HasPrefix(name, "triton_") || strings.HasPrefix(name, "ProfilerStep#")
-	})
+	r := lift.RecorderOf(run)
+	return !r.Torch && !r.XLA
 }
 
 // compiled reports whether XLA compiled the program.
-func compiled(run *trace.Run) bool {
-	return slices.ContainsFunc(run.Ranks, func(r trace.Rank) bool { return r.Compiler == trace.XLA })
-}
+func compiled(run *trace.Run) bool { return lift.RecorderOf(run).XLA }
 
 // ownKernels reports whether the name of some kernel is of no library, as far as it is known: one of the program's own.
 func ownKernels(w *workload.Workload) bool {
@@ -120,13 +118,7 @@ func frameworkOf(run *trace.Run) string {
 	if slices.ContainsFunc(run.Groups, ofMegatron) {
 		return plan.Megatron
 	}
-	switch lift.EngineOf(run) {
-	case lift.SGLang:
-		return plan.SGLang
-	case lift.VLLM:
-		return plan.VLLM
-	}
-	return ""
+	return lift.RecorderOf(run).Engine
 }
 
 // mostWhere is how many kinds of operations an advice names.
@@ -173,7 +165,7 @@ func whereOf(c plan.Changes) []string {
 	if len(c.Pairs) == 0 {
 		for i := range c.Workload.Collectives {
 			x := &c.Workload.Collectives[i]
-			if x.Part {
+			if x.Part || !slices.Contains(c.Ops, x.Op) {
 				continue
 			}
 			add(func(size string) string { return nameOf(c.Workload, x.Members[0], size) }, int32(i), x.Transfer())

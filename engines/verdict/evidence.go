@@ -287,18 +287,19 @@ func (v *assessment) dataflow() {
 		return
 	}
 	guessed, marked := guesses(v.w)
-	record := "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
+	r := lift.RecorderOf(v.w.Run)
+	record := r.Dataflow
 	switch {
-	case compiled(v.w.Run):
-		record = "the *.xplane.pb of the profile shows them"
-	case lift.EngineOf(v.w.Run) != lift.NoEngine:
-		record = "profilers of serving engines record none"
+	case r.Engine != "":
+		record = "; profilers of serving engines record none"
+	case record != "":
+		record = "; " + record + " shows them"
 	}
 	switch n := len(v.w.Collectives); {
 	case 2*guessed > n:
-		v.addCaveat(noted, "what %d of %d collectives depend on is guessed; %s", guessed, n, record)
+		v.addCaveat(noted, "what %d of %d collectives depend on is guessed%s", guessed, n, record)
 	case guessed+marked > 0:
-		v.addCaveat(noted, "what %d of %d collectives depend on follows from ranges of the framework or is guessed; %s", guessed+marked, n, record)
+		v.addCaveat(noted, "what %d of %d collectives depend on follows from ranges of the framework or is guessed%s", guessed+marked, n, record)
 	}
 }
 

@@ -213,7 +213,7 @@ func TestLateRank(t *testing.T) {
 func TestNative(t *testing.T) {
 	for name, want := range map[string]bool{
 		"aten::mm": false, "void at::native::elementwise_kernel<128, 4>": false, "_ZN2at6native29vectorized_elementwise_kernelILi4E": false,
-		"triton_red_fused_0": false, "saxpy(int, float, float*, float*)": true, "Cijk_Ailk_Bljk_HHS": true,
+		"triton_red_fused_0": false, "saxpy(int, float, float*, float*)": true, "Cijk_Ailk_Bljk_HHS": true, "void genericReformat::copyVectorizedKernel<double>(int)": true,
 	} {
 		if got := isNative(&trace.Run{Names: []string{"", name}}); got != want {
 			t.Errorf("%s: %v", name, got)

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -48,12 +49,12 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	if busy := plan.BusyTime(w, captured.Phase); busy > 0 && !alone {
 		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", micros(busy), micros(measuredStep(w, captured)))
 	}
-	less := "with_stack off" // no peak: profile_memory was off
-	if plan.CapturedPeak(w) > 0 {
-		less = "with_stack and profile_memory off"
+	less := lift.RecorderOf(w.Run).Less
+	if less != "" {
+		less = " (" + less + ")"
 	}
 	return fmt.Sprintf("the captured step took %.0f %% longer than its estimate without the profiler, which holds up the host: "+
-		"that time is %s; record less for each launch (%s), or more steps", 100*added, limits, less)
+		"that time is %s; record less for each launch%s, or more steps", 100*added, limits, less)
 }
 
 // besideProfiler makes a likely gain no likelier than where it is least of what the time without the profiler may be: with the

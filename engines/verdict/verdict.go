@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -133,7 +134,11 @@ func (v *Verdict) tooGuessed(w *workload.Workload) bool {
 		return false
 	}
 	v.Kind = Withdrawn
-	v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
+	shapes := lift.RecorderOf(w.Run).Shapes
+	if shapes != "" {
+		shapes = "sizes (" + shapes + "), and"
+	}
+	v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record %s steps without captured graphs", r.To, 100*r.Guessed(), shapes)
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -256,10 +257,11 @@ func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string
 	if added(w, captured) > muchAdded { // recording more would slow such a step further
 		how = " in a capture of its own"
 	}
-	if compiled(w.Run) {
+	records := lift.RecorderOf(w.Run).Memory
+	if records == "" {
 		return fmt.Sprintf(" of %s (peak unknown)", trace.Bytes(has))
 	}
-	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True%s)", trace.Bytes(has), how)
+	return fmt.Sprintf(" of %s (peak unknown: %s%s)", trace.Bytes(has), records, how)
 }
 
 // passedOver names the fastest of the predictions that are faster than the one that is named first, and why it is not.

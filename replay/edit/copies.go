@@ -100,7 +100,7 @@ func aheadOn(w *workload.Workload, rank int) *ahead {
 				order, waiting, now, computed = append(order, waiting...), now, nil, false
 				last = [3]int32{last[1], last[2], -1}
 			}
-			if slices.ContainsFunc(op.After, func(d workload.Dep) bool { // on another stream
+			if a.hostLate(id) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { // on another stream
 				return w.Ops[d.Op].Queue != a.queue && (slices.Contains(now, d.Op) || slices.Contains(waiting, d.Op))
 			}) {
 				order, waiting, now = slices.Concat(order, waiting, now), nil, nil
@@ -132,7 +132,7 @@ func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
 		r.Gap = r.Start - a.begins
 	}
 	if moves {
-		r.Queue, r.Gap = a.free, 0
+		r.Queue, r.Gap = a.free, a.w.Ops[id].Gap // what its host takes before it stays
 		if frees >= 0 {
 			r.After = append(r.After, workload.Dep{Op: rows[frees], Why: workload.HostWait})
 		}
@@ -153,6 +153,17 @@ func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
 	r.End = r.Start + took
 	a.ends[r.Queue] = r.End
 	e.Add(r)
+}
+
+// hostLate reports whether the host worked longer before it issued a copy than the copy takes, as to make what is copied: then
+// it is issued no earlier.
+func (a *ahead) hostLate(id int32) bool {
+	op := &a.w.Ops[id]
+	if op.Rank >= len(a.w.Hosts) || a.w.Hosts[op.Rank] == nil {
+		return false
+	}
+	i := int(id - a.w.Ranks[op.Rank][0])
+	return i < len(a.w.Hosts[op.Rank].Issues) && a.w.Hosts[op.Rank].Issues[i].Work > op.Dur()
 }
 
 func fromHost(w *workload.Workload, op *workload.Op) bool {

@@ -250,11 +250,11 @@ func (l *lifter) findLead() {
 	if lead.Behind > 0 {
 		behind = fmt.Sprintf(" (the device was up to %.3g ms behind its host)", float64(lead.Behind)/1e6)
 	}
-	avoids := "torch.cuda.synchronize() before prof.step() of the last warm-up step avoids them"
-	if len(l.Run.Ranks) > 0 && l.Run.Ranks[0].Compiler == trace.XLA {
-		avoids = "block_until_ready() before the profile begins avoids them"
+	avoids := RecorderOf(l.Run).Waits
+	if avoids != "" {
+		avoids = "; " + avoids + " avoids them"
 	}
-	l.noteCount(len(l.lead), "operation", "operations", "launched before the profiler recorded"+behind+": of no step, left out; "+avoids)
+	l.noteCount(len(l.lead), "operation", "operations", "launched before the profiler recorded"+behind+": of no step, left out"+avoids)
 }
 
 // noteEstimates adds a note about the estimates in a run without measurements.

@@ -200,7 +200,7 @@ func sizesByNorms(w *workload.Workload) (n int) {
 					elements = max(elements, kernel.Elements(behind))
 				}
 				bytes = max(bytes, elements*kernel.ElementSize(w.Ops[id].Name))
-				if behind.Kind == trace.Copy && behind.Read == behind.Write { // out of the buffer that peers read
+				if c.Own && behind.Kind == trace.Copy && behind.Read == behind.Write { // out of the buffer that peers read
 					bytes = max(bytes, int64(behind.Read))
 				}
 				return r == ignored

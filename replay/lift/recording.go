@@ -1,6 +1,8 @@
 package lift
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -8,26 +10,65 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An Engine is what serves a model, as far as names of kernels and ranges show it: it decides how a
-// profile that shows more is recorded.
-type Engine uint8
+// A Recorder is what a captured program was written with, as far as names show it, and how its profiler records more: texts, ""
+// where it has no such thing. It is the only place that knows how frameworks are profiled.
+type Recorder struct {
+	Torch  bool   // PyTorch
+	XLA    bool   // JAX
+	Engine string // that serves the model: "SGLang", "vLLM" or ""
 
-// The engines.
-const (
-	NoEngine Engine = iota
-	SGLang
-	VLLM
-)
+	Shapes   string // sizes of operators
+	Dataflow string // what operators read and write
+	Memory   string // how much memory the program takes
+	Less     string // less work for each launch
+	Steps    string // iterations as ranges of the profile
+	Waits    string // nothing launched before the profile is left on the device
+}
 
-// EngineOf finds what served the model.
-func EngineOf(run *trace.Run) Engine {
-	engine := NoEngine
+// ofTorch matches names of PyTorch's operators, kernels (also mangled and of its compiler) and ranges.
+var ofTorch = regexp.MustCompile(`\b(aten|at|c10d?)::|2at6native|N3c10|^triton_|^ProfilerStep#`)
+
+// RecorderOf finds what a program was written with.
+func RecorderOf(run *trace.Run) Recorder {
+	xla := slices.ContainsFunc(run.Ranks, func(r trace.Rank) bool { return r.Compiler == trace.XLA })
+	switch {
+	case xla:
+		r := Recorder{
+			XLA: true, Less: "python_tracer_level=0 of jax.profiler.ProfileOptions", Waits: "block_until_ready() before the profile begins",
+			Steps: `with jax.profiler.StepTraceAnnotation("train", step_num=i): around each of several steps, ` +
+				"and block_until_ready() before and behind them",
+		}
+		if !strings.HasSuffix(run.Ranks[0].Source, ".pb") { // which has the programs, and with them all that they say
+			r.Shapes = "the *.xplane.pb that JAX's profiler wrote beside this file"
+			r.Dataflow = r.Shapes
+		}
+		return r
+	case slices.ContainsFunc(run.Names, ofTorch.MatchString):
+		return Recorder{
+			Torch: true, Engine: engineOf(run), Shapes: "torch.profiler.profile(record_shapes=True)",
+			Memory: "profile_memory=True", Less: "with_stack and profile_memory off",
+			Dataflow: "an execution trace beside the profile (torch.profiler.ExecutionTraceObserver)",
+			Steps:    "torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1); prof.step() after each",
+			Waits:    "torch.cuda.synchronize() before prof.step() of the last warm-up step",
+		}
+	case slices.ContainsFunc(run.Names, func(name string) bool { return strings.Contains(name, "tensorflow::") }):
+		return Recorder{
+			Less:  "python_tracer_level=0 of tf.profiler.experimental.ProfilerOptions",
+			Steps: `with tf.profiler.experimental.Trace("train", step_num=i, _r=1): around each of several steps`,
+		}
+	}
+	return Recorder{Engine: engineOf(run), Steps: `an NVTX or ROCTX range named "ProfilerStep#i" around step i`}
+}
+
+// engineOf finds what served the model.
+func engineOf(run *trace.Run) (engine string) {
 	for _, name := range run.Names {
 		switch {
-		case strings.Contains(name, "sglang"), strings.Contains(name, "sgl_kernel"), strings.Contains(name, "sgl_hip"), strings.HasPrefix(name, "void moe_fused_gate_kernel"), strings.HasPrefix(name, "step[") && kernel.BatchOf(name).Phase != workload.NoPhase:
-			return SGLang // it has kernels of vLLM too
+		case strings.Contains(name, "sglang"), strings.Contains(name, "sgl_kernel"), strings.Contains(name, "sgl_hip"),
+			strings.HasPrefix(name, "void moe_fused_gate_kernel"), strings.HasPrefix(name, "step[") && kernel.BatchOf(name).Phase != workload.NoPhase:
+			return "SGLang" // it has kernels of vLLM too
 		case strings.Contains(name, "vllm"), strings.HasPrefix(name, "execute_") && strings.Contains(name, "_generation_"):
-			engine = VLLM
+			engine = "vLLM"
 		}
 	}
 	return engine

@@ -49,9 +49,9 @@ func Inherit(m *Machine, base Machine) (n int) {
 
 // An Origin counts the numbers and tables of a profile by where they are from.
 type Origin struct {
-	Measured  int // on this machine: the source names rows of a data set or traces
-	Published int // a document, or the source of a library
-	Assumed   int // taken from elsewhere, or unknown
+	Measured  int `json:"measured"`  // on this machine: the source names rows of a data set or traces
+	Published int `json:"published"` // a document, or the source of a library
+	Assumed   int `json:"assumed"`   // taken from elsewhere, or unknown
 }
 
 // rows are the ids of rows of a data set in a source: c0522, m3100, hl017.

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A Session collects the records of one profiled job. Make one with New.
@@ -144,18 +145,9 @@ func (s *Session) Process(key string, id int64, source string) int32 {
 // with the number in the key, until it is described.
 func (s *Session) Agent(process int32, key string) int32 {
 	return trace.Memo(s.agentRow, agentKey{process, key}, func() int32 {
-		return trace.Push(&s.Agents, Agent{Process: process, Key: key, GPU: true, Ordinal: lastNumber(key)})
+		n, _ := lex.Trailing(key)
+		return trace.Push(&s.Agents, Agent{Process: process, Key: key, GPU: true, Ordinal: Narrow(n)})
 	})
-}
-
-// lastNumber reads the number at the end of "Agent 4"; 0 if there is none.
-func lastNumber(key string) int32 {
-	var n, unit int64 = 0, 1
-	for i := len(key) - 1; i >= 0 && key[i] >= '0' && key[i] <= '9' && n <= math.MaxInt32; i-- {
-		n += unit * int64(key[i]-'0')
-		unit = min(10*unit, math.MaxInt32)
-	}
-	return Narrow(n)
 }
 
 // Narrow converts a count to the type of side tables; 0, unknown, if it does not fit.

@@ -24,7 +24,7 @@ type XLA struct {
 	Epoch    int64                   // of time 0
 	Devices  map[string]trace.Device // by plane
 
-	modules   map[string]*hloModule // by name and, behind a NUL, number
+	modules   map[string]*hloModule // by name and, behind a NUL, number; nil for a name of several
 	use       hloUse
 	operators map[*hloInstruction]int32 // their rows
 	work      []XLAEvent                // of streams
@@ -89,7 +89,11 @@ func (x *XLA) Module(name, number string, message []byte) {
 		x.modules = map[string]*hloModule{}
 	}
 	if m := readHLO(message, &x.use); m != nil {
+		_, several := x.modules[name]
 		x.modules[name], x.modules[name+"\x00"+number] = m, m
+		if several {
+			x.modules[name] = nil
+		}
 	}
 }
 
@@ -189,7 +193,9 @@ func (x *XLA) threads(list []*xlaDevice) {
 	}
 	world := 0
 	for _, m := range x.modules {
-		world = max(world, m.world())
+		if m != nil {
+			world = max(world, m.world())
+		}
 	}
 	for _, e := range x.calls {
 		d, most := list[0], 0
@@ -218,8 +224,15 @@ func (x *XLA) threads(list []*xlaDevice) {
 			d.rank = i
 		}
 		p := &x.Processes[d.process]
-		p.Rank, p.World, p.Compiler = d.rank, max(world, len(list)), trace.XLA
+		if p.Rank, p.World = d.rank, max(world, len(list)); x.compiled() {
+			p.Compiler = trace.XLA
+		}
 	}
+}
+
+// compiled reports whether kernels are of compiled programs: else the profile is TensorFlow's.
+func (x *XLA) compiled() bool {
+	return len(x.modules) > 0 || slices.ContainsFunc(x.work, func(e XLAEvent) bool { return e.module != "" || e.instruction != "" })
 }
 
 // An xlaStep is an iteration that the program marked.
@@ -317,6 +330,9 @@ func (x *XLA) addWork(d *xlaDevice) {
 			if !e.fills() {
 				c.Bytes = Elements([]byte(detail(e.copied, "size:")))
 				c.Dir = trace.Direction(strings.Replace(e.Name, "2", "to", 1)) // MemcpyD2D
+				if c.Dir == trace.HostToDevice {
+					c.From, c.To = trace.None, d.agent
+				}
 			}
 			good = x.AddCopy(d.process, &c)
 			row := &x.Builder.Run.Copies[len(x.Builder.Run.Copies)-1]

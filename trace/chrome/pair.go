@@ -190,7 +190,7 @@ func (d *reader) recognise() {
 // of copies.
 func gpuOf(process string) (n int64, numbered, gpu bool) {
 	name := strings.TrimSpace(process)
-	n, numbered = trailing(name)
+	n, numbered = lex.Trailing(name)
 	numbered = numbered && strings.EqualFold(strings.TrimRight(name, "0123456789 "), "GPU")
 	return n, numbered, numbered || name == "COPY"
 }

@@ -85,7 +85,7 @@ func newTrack(e *event, p place) track {
 		return t
 	}
 	if t.stream, ok = lex.Integer(e.args.stream); !ok {
-		t.stream, _ = trailing(t.tid)
+		t.stream, _ = lex.Trailing(t.tid)
 	}
 	return t
 }
@@ -116,12 +116,3 @@ func mergedPid(pid string) (rank int32, in []byte, ok bool) {
 
 // maxMerged is more ranks than a stage of a merged file has.
 const maxMerged = 1000
-
-// trailing reads the number at the end of a text: 7 of "stream 7".
-func trailing(s string) (n int64, ok bool) {
-	i := len(s)
-	for i > 0 && lex.IsDigit(s[i-1]) {
-		i--
-	}
-	return lex.Integer([]byte(s[i:]))
-}

@@ -16,6 +16,15 @@ func Micros(b []byte) (ns int64, ok bool) { return decimal(Unquote(b), 3) }
 // integer reads a decimal integer, quoted or not.
 func Integer(b []byte) (n int64, ok bool) { return decimal(Unquote(b), 0) }
 
+// Trailing reads the number at the end of a text: "Agent 4".
+func Trailing(s string) (n int64, ok bool) {
+	i := len(s)
+	for i > 0 && IsDigit(s[i-1]) {
+		i--
+	}
+	return Integer([]byte(s[i:]))
+}
+
 // decimal reads the number b times ten to the power of scale.
 func decimal(b []byte, scale int) (n int64, ok bool) {
 	negative := len(b) > 0 && b[0] == '-'

@@ -118,8 +118,8 @@ func (db *DB) Tables() []string { return db.names }
 func (db *DB) Columns(table string) []string { return db.tables[table] }
 
 // each calls f for every row of a table, with the values of the columns, given
-// in lower case, that it has; the others are NULL. A table that does not exist
-// has no rows. Rows come in the order in which they were written.
+// in lower case, that it has; the others are NULL. Hyphens and underscores are alike, and in front nothing. A table that does
+// not exist has no rows. Rows come in the order in which they were written.
 func (db *DB) each(table string, columns []string, f func(Row)) error {
 	has, ok := db.tables[table]
 	if !ok {
@@ -128,12 +128,14 @@ func (db *DB) each(table string, columns []string, f func(Row)) error {
 	selected := make([]string, len(columns))
 	for i, c := range columns {
 		selected[i] = "NULL"
-		if slices.Contains(has, c) {
-			selected[i] = quote(c)
+		if at := slices.IndexFunc(has, func(h string) bool { return plain(h) == plain(c) }); at >= 0 {
+			selected[i] = quote(has[at])
 		}
 	}
 	return db.query("SELECT "+strings.Join(selected, ", ")+" FROM "+quote(table), f)
 }
+
+func plain(name string) string { return strings.TrimLeft(strings.ReplaceAll(name, "-", "_"), "_") }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 

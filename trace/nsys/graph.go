@@ -128,6 +128,9 @@ func (d *reader) waits() {
 		default:
 			return
 		}
+		if process == trace.None {
+			return
+		}
 		if known && w.On == trace.None {
 			w.On, w.Record = of.stream, of.correlation
 		}

@@ -45,6 +45,7 @@ type reader struct {
 	lex.Scan
 	texts    lex.Texts     // StringIds
 	ranks    map[int32]int // that ranges named, by process row
+	complete bool          // all processes that become rows are known
 	graphs   []launch      // calls that launch a CUDA graph
 	nodes    []nodeSpan    // work of CUDA graphs
 	payloads schemas       // of NVTX
@@ -96,21 +97,36 @@ func (d *reader) processes() {
 			host = r.Text(1)
 		}
 	})
-	// Only processes that have records become rows; of all others on the
-	// machine a table may tell, too.
-	for _, t := range [...]string{kernelTable, graphTable, copyTable} {
+	// Only processes that use a GPU become rows, or where none does those that call the runtime; of all others on the machine
+	// a table may tell, too.
+	for _, t := range [...]string{kernelTable, graphTable, copyTable, fillTable} {
 		d.Each(t, []string{"globalpid"}, func(r lex.Row) { d.process(r.Int(0)) })
 	}
-	d.Each(runtimeTable, []string{"globaltid"}, func(r lex.Row) { d.process(r.Int(0)) })
+	if len(d.Processes) == 0 {
+		d.Each(runtimeTable, []string{"globaltid"}, func(r lex.Row) { d.process(r.Int(0)) })
+	}
+	d.complete = len(d.Processes) > 0
 	for i := range d.Processes {
 		d.Processes[i].Host = host
 	}
 }
 
-// process returns the process in a global id, whose lower half is a thread or nothing.
+// process returns the process in a global id, whose lower half is a thread or nothing; trace.None if it uses no GPU and others do.
 func (d *reader) process(global int64) int32 {
-	pid := global >> 24 & 0xffffff
-	return d.Process(strconv.FormatInt(global>>24, 10), pid, d.Name)
+	pid, key := global>>24&0xffffff, strconv.FormatInt(global>>24, 10)
+	if d.complete && !slices.ContainsFunc(d.Processes, func(p assemble.Process) bool { return p.Key == key }) {
+		return trace.None
+	}
+	return d.Process(key, pid, d.Name)
+}
+
+// call adds a call of a process that uses a GPU.
+func (d *reader) call(process int32, c *assemble.Call, row int64) (good bool) {
+	if process == trace.None {
+		d.Builder.Note(trace.Skipped, d.Name, "a call of a process that uses no GPU", "row", row)
+		return true
+	}
+	return d.AddCall(process, c)
 }
 
 // gpu returns a device of a process.
@@ -198,16 +214,15 @@ func (d *reader) calls() {
 		if strings.HasPrefix(d.Builder.NameOf(name), "cudaGraphLaunch") {
 			d.graphs = append(d.graphs, launch{process, r.Int(3), r.Number})
 		}
-		d.AddCall(process, &assemble.Call{
-			Name: name, Thread: r.Int(2) & 0xffffff, Correlation: r.Int(3), Start: start, End: end,
-		})
+		d.call(process, &assemble.Call{Name: name, Thread: r.Int(2) & 0xffffff, Correlation: r.Int(3), Start: start, End: end}, r.Number)
 	})
 }
 
 // overheads reads when the profiler held up a thread, marks as PyTorch's profiler has them.
 func (d *reader) overheads() {
 	d.Timed(overTable, []string{"start", "end", "globaltid", "nameid"}, func(r lex.Row, start, end trace.Time) {
-		d.AddCall(d.process(r.Int(2)), &assemble.Call{Name: d.texts.Name(r.Int(3)), Thread: r.Int(2) & 0xffffff, Start: start, End: end, Marker: true})
+		c := assemble.Call{Name: d.texts.Name(r.Int(3)), Thread: r.Int(2) & 0xffffff, Start: start, End: end, Marker: true}
+		d.call(d.process(r.Int(2)), &c, r.Number)
 	})
 }
 
@@ -230,7 +245,7 @@ func (d *reader) ranges() {
 			text = d.texts.Of[r.Int(5)]
 		}
 		process := d.process(r.Int(3))
-		if m := mpiRank.FindStringSubmatch(text); m != nil {
+		if m := mpiRank.FindStringSubmatch(text); m != nil && process != trace.None {
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				d.ranks[process] = n
 			}
@@ -269,7 +284,7 @@ func (d *reader) ranges() {
 				d.Builder.NoteKernel(trace.Noted, d.Name, "of NCCL without a size: this export has no NVTX payloads (nsys export --type sqlite --include-json true has them)", "row", r.Number)
 			}
 		}
-		if !d.AddCall(process, &c) {
+		if !d.call(process, &c, r.Number) {
 			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+trace.EndsEarly, "row", r.Number)
 		}
 	})

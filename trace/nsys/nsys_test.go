@@ -183,6 +183,21 @@ INSERT INTO PROFILER_OVERHEAD SELECT 80, 90, globalTid, 900, 1 FROM CUPTI_ACTIVI
 	t.Error("the profiler's overhead is no mark")
 }
 
+// Processes that use no GPU, of which the profiler's own table tells, are no ranks beside one that does.
+func TestReadDBOtherProcesses(t *testing.T) {
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script+fmt.Sprintf(`
+CREATE TABLE PROFILER_OVERHEAD (start INT, end INT, globalTid INT, nameId INT, overheadType INT);
+INSERT INTO PROFILER_OVERHEAD VALUES (80, 90, %[1]d, 1, 1), (80, 90, %[2]d, 1, 1);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (80, 90, %[1]d, 99, 2);
+`, 30<<24+31, 40<<24+41)))
+	if err != nil || trace.Validate(run) != nil {
+		t.Fatal(err, trace.Validate(run))
+	}
+	if got := run.Ledger.Count(trace.Skipped); len(run.Ranks) != 1 || run.Ranks[0].Process != 7 || got != 2+3 {
+		t.Errorf("%d ranks, %d skipped", len(run.Ranks), got)
+	}
+}
+
 // NCCL's ranges carry the communicator and the bytes of what they launch.
 func TestReadDBCollective(t *testing.T) {
 	run, err := read(sqldbtest.Create(t, "test.sqlite", script+fmt.Sprintf(`

@@ -69,6 +69,7 @@ func (x *xplaneReader) plane(message []byte, at int64) error {
 		return &trace.SyntaxError{File: x.Name, Pos: at, Unit: "byte", Msg: msg, Cure: "is this a profile of JAX?"}
 	}
 	var device trace.Device
+	amd := false
 	for f := (lex.Field{Rest: message}); f.Next(); {
 		switch f.ID {
 		case 3: // lines
@@ -86,6 +87,8 @@ func (x *xplaneReader) plane(message []byte, at int64) error {
 				}
 			case "gpu_device_name":
 				device.Name = s.text
+			case "device_vendor":
+				amd = s.text == "AMD"
 			case "core_count":
 				device.CUs = int(min(s.number, math.MaxInt32))
 			case "memory_size":
@@ -97,10 +100,13 @@ func (x *xplaneReader) plane(message []byte, at int64) error {
 			}
 		}
 	}
+	if amd { // its versions are not NVIDIA's compute capabilities
+		device.ComputeMajor, device.ComputeMinor, device.WaveSize = 0, 0, 64
+	}
 	x.Devices[name] = device
 	for _, id := range slices.Sorted(maps.Keys(events)) { // modules: stats of their metadata
 		entry := events[id]
-		var program string
+		program := strconv.FormatInt(int64(id), 10) // programs without the statistic are numbered by it
 		var proto []byte
 		for f := (lex.Field{Rest: entry}); f.Next(); {
 			if f.ID != 5 { // stats
@@ -135,6 +141,7 @@ func readStat(message []byte, names map[uint64]string) (s stat) {
 			s.number, s.text = f.Number, strconv.FormatInt(int64(f.Number), 10)
 		case 5: // str_value
 			s.text = string(f.Bytes)
+			s.number, _ = strconv.ParseUint(s.text, 10, 64)
 		case 6: // bytes_value
 			s.message = f.Bytes
 		case 7: // ref_value

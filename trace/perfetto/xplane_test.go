@@ -217,6 +217,50 @@ func describeXLA(run *trace.Run) string {
 	return b.String()
 }
 
+// Programs of one name have numbers: those of their metadata, in versions without the statistic. Without its number, a kernel is
+// of none of them.
+func TestXPlaneModulesOfOneName(t *testing.T) {
+	product := func(rows, number uint64) message {
+		gemm := `{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}`
+		entry := message{}.n(5, 1).n(6, 3)
+		for _, i := range []message{
+			hlo(1, "p.0", "parameter", array(rows, 8), nil, nil), hlo(2, "p.1", "parameter", array(8, 16), nil, message{}.n(9, 1)),
+			hlo(3, "custom-call.1", "custom-call", array(rows, 16), []uint64{1, 2}, message{}.s(28, "__cublas$gemm").s(43, gemm)),
+		} {
+			entry = entry.m(2, i)
+		}
+		proto := message{}.m(1, message{}.s(1, "jit_dot").m(3, entry).n(6, 1).m(7, message{}.m(1, message{}.n(1, 1).m(2, message{}.n(1, 1).n(1, 2).n(1, 3)))))
+		stat := message{}.n(1, 1).m(6, proto)
+		return message{}.n(1, number).m(2, message{}.n(1, number).s(2, fmt.Sprintf("jit_dot(%d)", number)).m(5, stat))
+	}
+	modules := message{}.s(2, "/host:metadata").m(5, message{}.n(1, 1).m(2, message{}.n(1, 1).s(2, "Hlo Proto"))).m(4, product(4, 21)).m(4, product(32, 34))
+	gpu := &planeWriter{message: message{}.s(2, "/device:GPU:0")}
+	var kernels []message
+	for i, program := range []int{34, 21, 0} {
+		stats := []any{"hlo_op", "custom-call.1", "hlo_module", "jit_dot", "kernel_details", "grid:1,1,1 block:64,1,1"}
+		if program > 0 {
+			stats = append(stats, "program_id", program)
+		}
+		kernels = append(kernels, gpu.event("Cijk", 100*i, 10, stats...))
+	}
+	gpu.line(1, "Stream #16(Kernel)", kernels...)
+	run, err := ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message).m(1, modules)), "host.xplane.pb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range run.Kernels {
+		if o := run.Operator(&run.Kernels[i]); o != nil {
+			got = append(got, fmt.Sprint(o.Dims[0]))
+		} else {
+			got = append(got, "unknown")
+		}
+	}
+	if want := []string{"[32 8]", "[4 8]", "unknown"}; !cmp.Equal(got, want) {
+		t.Errorf("operands %v, want %v", got, want)
+	}
+}
+
 func TestReadXPlane(t *testing.T) {
 	run, err := ReadXPlane(bytes.NewReader(stepPlanes()), "host.xplane.pb")
 	if err != nil {

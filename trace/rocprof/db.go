@@ -4,6 +4,7 @@
 package rocprof
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -63,9 +64,17 @@ func dbKind(tables []string) func(*dbReader) {
 }
 
 // v1 reads results.db of rocprof v1. Kernels are in KERN if grids and counters
-// were recorded, else in OPS, which knows neither.
+// were recorded, else in OPS, which knows neither. hipprof writes the same tables, with numbers in place of names: those
+// of kernels are in STR_TABLE, those of calls stand in front of their arguments.
 func (d *dbReader) v1() {
 	kernels := false
+	texts := d.Texts("STR_TABLE", "str_id", "str_name")
+	named := func(text string) trace.NameID {
+		if id, ok := lex.Integer([]byte(text)); ok && texts.Of[id] != "" {
+			return texts.Name(id)
+		}
+		return d.Builder.Intern(text)
+	}
 	d.Kernels("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r lex.Row, start, end trace.Time) {
 		kernels = true
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
@@ -88,14 +97,14 @@ func (d *dbReader) v1() {
 		}
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		d.AddKernel(p, &assemble.Dispatch{
-			Agent: d.Agent(p, "GPU "+r.Text(3)), Queue: r.Int(4), Name: d.Builder.Intern(r.Text(5)), Start: start, End: end,
+			Agent: d.Agent(p, "GPU "+r.Text(3)), Queue: r.Int(4), Name: named(r.Text(5)), Start: start, End: end,
 			Correlation: r.Int(7), Setup: trace.Setup{Stream: r.Int(6)},
 		})
 	})
 	d.Kernels("COPY", operation, func(r lex.Row, start, end trace.Time) {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		c := assemble.Copy{
-			Name: d.Builder.Intern(r.Text(5)), Dir: direction(r.Text(5)), From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,
+			Name: d.Builder.Intern(cmp.Or(r.Text(5), "Copy")), Dir: direction(r.Text(5)), From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,
 			Stream: r.Int(6), Correlation: r.Int(7), Start: start, End: end,
 		}
 		if c.Dir == trace.HostToDevice {
@@ -104,10 +113,14 @@ func (d *dbReader) v1() {
 		d.AddCopy(p, &c)
 	})
 	for _, table := range [...]string{"HIP", "HSA", "rocTX"} {
-		d.Timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index"}, func(r lex.Row, start, end trace.Time) {
+		d.Timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index", "args"}, func(r lex.Row, start, end trace.Time) {
+			name := r.Text(4)
+			if call, _, ok := strings.Cut(r.Text(6), "("); ok && len(texts.Of) > 0 {
+				name = call
+			}
 			d.AddCall(d.Process(r.Text(2), r.Int(2), d.Name), &assemble.Call{
-				Name: d.Builder.Intern(r.Text(4)), Thread: r.Int(3), Correlation: r.Int(5), Start: start, End: end, Marker: table == "rocTX",
-				Collective: strings.HasPrefix(r.Text(4), "nccl"),
+				Name: d.Builder.Intern(name), Thread: r.Int(3), Correlation: r.Int(5), Start: start, End: end, Marker: table == "rocTX",
+				Collective: strings.HasPrefix(name, "nccl"),
 			})
 		})
 	}

@@ -205,6 +205,32 @@ func TestReadV1(t *testing.T) {
 	}
 }
 
+// hipprof writes underscores, and numbers in place of names.
+func TestReadHipprof(t *testing.T) {
+	run, err := readDB(sqldbtest.Create(t, "hip-prof-7.db", `
+CREATE TABLE OPS (BeginNs INT, EndNs INT, dev_id INT, queue_id TEXT, Name TEXT, pid INT, tid INT, _Index INT, DurationNs INT);
+INSERT INTO OPS VALUES (1100, 1200, 4, '9', '2', 7, 0, 8, 100);
+CREATE TABLE COPY (BeginNs INT, EndNs INT, dev_id INT, queue_id TEXT, Kind INT, pid INT, tid INT, _Index INT, DurationNs INT);
+INSERT INTO COPY VALUES (1000, 1050, 4, '9', 4615, 7, 0, 4, 50);
+CREATE TABLE HIP (BeginNs INT, EndNs INT, pid INT, tid INT, Name INT, args TEXT, _Index INT, State INT, DurationNs INT);
+INSERT INTO HIP VALUES (1080, 1090, 7, 7, 205, 'hipLaunchKernel(stream=0)', 8, 0, 10);
+CREATE TABLE STR_TABLE (PID INT, STR_ID INT, STR_NAME TEXT);
+INSERT INTO STR_TABLE VALUES (7, 2, 'dslash');
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRun(t, run)
+	want := `rank -1
+-1/4 engine 0.0 copy "Copy" 0-50 unknown bytes 0 corr 4
+-1/0 thread 7.0 launch "hipLaunchKernel" 80-90
+-1/4 queue 9.0 compute "dslash" 100-200 grid [0 0 0] block [0 0 0] lds 0 vgprs 0 stream 0 corr 8
+`
+	if diff := cmp.Diff(want, describe(run)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestReadDBErrors(t *testing.T) {
 	other := sqldbtest.Create(t, "other.db", "CREATE TABLE people (name TEXT);")
 	empty := sqldbtest.Create(t, "empty.db", "CREATE TABLE rocpd_op (id INTEGER);")

@@ -113,6 +113,9 @@ func likelyGPU(w *workload.Workload, d trace.Device) (gpu, why string) {
 		gpu, vendor := machine.VendorOf("rccl")
 		return gpu, vendor + ", by the trace's runtime " + d.RuntimeVersion
 	}
+	if gpu, vendor := machine.VendorOf(d.Name); gpu != "" {
+		return gpu, vendor + ", by that name"
+	}
 	for i := range w.Ops {
 		if gpu, vendor := machine.VendorOf(w.Ops[i].Name); gpu != "" {
 			return gpu, vendor + ", by kernel " + cli.Shorten(trace.Short(w.Ops[i].Name), 24)
@@ -126,7 +129,7 @@ func likelyGPU(w *workload.Workload, d trace.Device) (gpu, why string) {
 			}
 		}
 	}
-	return "h100", "nothing in the trace tells the GPU"
+	return "h100", "nothing in the trace tells whose it is"
 }
 
 // deviceOf is the device of the first rank. If no profile has its name, the

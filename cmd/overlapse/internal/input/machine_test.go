@@ -85,7 +85,8 @@ func TestSuggestionsByProperties(t *testing.T) {
 		{trace.Device{}, "h100:8", "NVIDIA, by kernel gemm (", []string{"cutlass::gemm"}},
 		{trace.Device{}, "mi300x:8", "AMD, by kernel elementwise (", []string{"void elementwise<int>(int) [clone .kd]"}},
 		{trace.Device{RuntimeVersion: "ROCm"}, "mi300x:8", "AMD, by the trace's runtime ROCm (", []string{"test"}},
-		{trace.Device{Name: "Other GPU"}, "h100:8", `no profile matches the trace's device "Other GPU": nothing in the trace tells the GPU (`, nil},
+		{trace.Device{Name: "Other GPU"}, "h100:8", `no profile matches the trace's device "Other GPU": nothing in the trace tells whose it is (`, nil},
+		{trace.Device{Name: "Tesla T4"}, "h100:8", `no profile matches the trace's device "Tesla T4": NVIDIA, by that name (`, []string{"solve"}},
 	} {
 		var notes strings.Builder
 		r := &Reader{Console: &cli.Console{Out: io.Discard, Err: &notes}}

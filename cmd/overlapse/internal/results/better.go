@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -33,14 +34,15 @@ const ofVLLM = `vLLM: "capture_torch_profiler": true in --profiler-config writes
 // ofSGLang is how SGLang profiles the capture or runs without graphs.
 const ofSGLang = "SGLang: SGLANG_GRAPH_BATCH_CAPTURE=1 and --enable-profile-cuda-graph write a folder graph_capture_profile to put beside the trace; or a profile with --disable-cuda-graph in a folder capture_traces there"
 
-// ofXLA is what has the programs of a profile of JAX, and with them all sizes.
-const ofXLA = "read the *.xplane.pb that JAX's profiler wrote beside this file"
+// A source is what captured a trace, and how its profiler records more.
+type source struct {
+	kineto, rocm, nsys, serving, vllm, sglang, graphs bool
 
-// A source is what captured a trace.
-type source struct{ kineto, rocm, nsys, serving, vllm, sglang, xla, graphs bool }
+	lift.Recorder
+}
 
 func sourceOf(w *workload.Workload, phases bool) source {
-	s := source{serving: phases}
+	s := source{serving: phases, Recorder: lift.RecorderOf(w.Run)}
 	d := &w.Run.Ranks[0].Device
 	s.rocm = strings.HasPrefix(d.RuntimeVersion, "ROCm") || strings.HasPrefix(d.Name, "AMD") || strings.HasPrefix(d.Name, "gfx")
 	file := w.Run.Ranks[0].Source
@@ -60,20 +62,17 @@ func sourceOf(w *workload.Workload, phases bool) source {
 	for _, name := range w.Run.Names {
 		s.graphs = s.graphs || strings.HasSuffix(name, "GraphLaunch")
 	}
-	if s.xla = w.Run.Ranks[0].Compiler == trace.XLA; s.xla {
-		s.kineto = false
-	}
-	engine := lift.EngineOf(w.Run)
-	s.vllm, s.sglang = engine == lift.VLLM, engine == lift.SGLang
+	s.kineto = s.kineto && !s.XLA
+	s.vllm, s.sglang = s.Engine == plan.VLLM, s.Engine == plan.SGLang
 	s.serving = s.serving || s.vllm || s.sglang
 	return s
 }
 
-// profiler is what makes PyTorch's profiler do more: an argument of its own, or the engine's.
+// profiler is what makes PyTorch's profiler do more: an argument of its own, or the engine's; "" where a program has none.
 func (s source) profiler(argument, vllm, sglang string) string {
 	switch {
-	case s.xla:
-		return ofXLA
+	case s.XLA:
+		return s.Shapes
 	case s.vllm:
 		return `vLLM: --profiler-config '{"profiler": "torch", "torch_profiler_dir": "traces"` + vllm + `}', then POST /start_profile and /stop_profile`
 	case s.sglang:
@@ -82,6 +81,9 @@ func (s source) profiler(argument, vllm, sglang string) string {
 		return "record_shapes of the engine's profiler: vLLM --profiler-config, SGLang POST /start_profile"
 	case s.kineto:
 		return "torch.profiler.profile(" + argument + ")"
+	}
+	if !s.Torch {
+		return ""
 	}
 	return "capture with PyTorch's profiler: torch.profiler.profile(" + argument + ")"
 }
@@ -128,7 +130,7 @@ func (v *Inspection) improvements() []improvement {
 	percent := func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 	var list []improvement
 	add := func(share float64, lacks, worth, do string) {
-		if share >= leastLack {
+		if share >= leastLack && do != "" {
 			list = append(list, improvement{lacks, fmt.Sprintf(worth, percent(share)), do, share})
 		}
 	}
@@ -156,14 +158,14 @@ func (v *Inspection) improvements() []improvement {
 		}
 		add(share, fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
 	}
-	if (s.kineto || s.xla) && !s.serving && len(w.Run.Uses) == 0 {
+	if (s.kineto || s.XLA) && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
 		if training {
 			worth += ", and buckets keep their sizes"
 		}
 		do := "ExecutionTraceObserver in one more step: overlapse.handler of samples/capture/overlapse.py"
-		if s.xla {
-			do = ofXLA
+		if !s.kineto {
+			do = s.Dataflow
 		}
 		add(work(guessed), "what operators read and write", worth, do)
 	}
@@ -176,8 +178,8 @@ func (v *Inspection) improvements() []improvement {
 		ofGraphs = ofVLLM
 	case s.sglang:
 		ofGraphs = ofSGLang
-	case s.xla:
-		ofGraphs = ofXLA
+	case s.XLA:
+		ofGraphs = s.Shapes
 	}
 	sizes := s.profiler("record_shapes=True", `, "torch_profiler_record_shapes": true`, `, "record_shapes": true`)
 	const gemms = "%s of the work are GEMMs of unknown size, which cannot be split or fused"
@@ -209,12 +211,8 @@ func (v *Inspection) improvements() []improvement {
 		if n == 0 {
 			lacks = "marks of steps"
 		}
-		do := "torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1); prof.step() after each"
-		switch {
-		case s.xla:
-			do = `with jax.profiler.StepTraceAnnotation("train", step_num=i): around each of several steps, ` +
-				"and block_until_ready() before and behind them"
-		case !s.kineto:
+		do := s.Steps
+		if s.Torch && !s.kineto {
 			do = `torch.cuda.nvtx.range_push(f"ProfilerStep#{i}") before every step, and range_pop() after it`
 		}
 		list = append(list, improvement{

@@ -199,16 +199,20 @@ func (r *Replayed) Step() (text string, shown trace.Time) {
 // otherClock is that times are of another clock.
 func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
-	was, differ := cli.Micros(steps.Time()), false
+	was, differ, above := cli.Micros(steps.Time()), false, true
 	if len(captured.Phases) > 1 {
 		was = cli.Phases(steps.Phases())
 	}
 	for _, phase := range captured.Each() {
 		of := captured.Of(phase)
 		differ = differ || math.Abs(float64(steps.Of(phase).Time())/float64(max(1, of.Expected))-1) > sameTime
+		above = above && of.Expected > steps.Of(phase).Time()
 	}
-	if w.Rescaled == nil && (otherClock || !differ) {
+	switch {
+	case w.Rescaled == nil && (otherClock || !differ):
 		return ""
+	case w.Rescaled == nil && above: // a profiler shortens nothing
+		return "simulated (" + was + " captured)"
 	}
 	profiled, with := "without the profiler", "it"
 	if loads := loaded(w); 10*loads > steps.Time() {
@@ -371,7 +375,7 @@ const muchWaiting = 0.1
 
 // next is the most useful next step: a command that can be pasted, or what to record.
 func (r *Replayed) next(input string) string {
-	v := &r.Verdict
+	v, recorder := &r.Verdict, lift.RecorderOf(r.workload.Run)
 	late, wins := 0.0, v.Has(verdict.Winner)
 	if !wins && r.whatIf() == "" {
 		late = v.LookFirst()
@@ -396,9 +400,8 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --what-if balanced"
 	case len(r.PairKinds) > 0 && !wins: // what to record for a surer answer
 		return "overlapse inspect " + input + " --all"
-	case len(r.workload.Run.Operators) > 0 && r.workload.Run.Ranks[0].Compiler == "" && verdict.Guessed(r.workload) &&
-		lift.EngineOf(r.workload.Run) == lift.NoEngine:
-		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
+	case recorder.Torch && recorder.Engine == "" && len(r.workload.Run.Operators) > 0 && verdict.Guessed(r.workload):
+		return "record " + recorder.Dataflow
 	}
 	return "overlapse tune " + input
 }

@@ -40,6 +40,7 @@ type Replayed struct {
 	Path       string              `json:"path"`
 	Machine    string              `json:"machine"`
 	Guess      string              `json:"machine_guess,omitempty"` // why that machine, where the trace's GPU is not known
+	Origin     machine.Origin      `json:"machine_numbers"`         // of its numbers
 	Ranks      int                 `json:"ranks"`
 	Captured   int                 `json:"captured_ranks"`
 	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
@@ -165,7 +166,7 @@ func Of(
 	}
 	base = verdict.Timed(w, base)
 	r := &Replayed{
-		Schema: Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Schema: Version, Path: path, Machine: m.Name, Guess: m.Guess, Origin: machine.OriginOf(m), Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
