@@ -58,7 +58,7 @@ func actions(p *pipelinePlan, rank int) string {
 		list = append(list, fmt.Sprint(stage, before, part, c.Micro))
 	}
 	stages := p.shape.stages
-	posts := p.Posts(0)
+	posts := p.Posts()
 	var mine []sentMessage
 	for s := range posts {
 		if to, _, _ := p.Beside(s.From, s.pipelineChunk, 1); to == rank {
@@ -66,7 +66,7 @@ func actions(p *pipelinePlan, rank int) string {
 		}
 	}
 	slices.SortFunc(mine, func(a, b sentMessage) int { return cmp.Compare(posts[a].Turn, posts[b].Turn) })
-	for i, c := range p.Orders[0][rank] {
+	for i, c := range p.Orders[rank] {
 		for len(mine) > 0 && posts[mine[0]].Steps <= i {
 			_, c, _ := p.Beside(mine[0].From, mine[0].pipelineChunk, 1)
 			name(c.Group*stages+rank, c, "RECV_")
@@ -120,7 +120,7 @@ func TestActionsAreThoseOfPyTorch(t *testing.T) {
 		if why != "" {
 			t.Fatal(why)
 		}
-		p.Orders = [][]microBatchOrder{orders}
+		p.Orders = orders
 		for rank, want := range want {
 			if want = strings.Join(strings.Fields(want), " "); actions(p, rank) != want {
 				t.Errorf("%s, rank %d:\n%s\nnot\n%s", schedule, rank, actions(p, rank), want)

@@ -105,9 +105,6 @@ func tooFewTokens(w *workload.Workload, n int) string {
 // mostBatches is more than any engine splits a batch into.
 const mostBatches = 8
 
-// experts is what moves tokens between experts.
-var experts = []trace.CollectiveOp{trace.AllToAll}
-
 // ofStep returns the first setting given that only schedules of whole steps have, or "".
 func ofStep(v plan.Values) string {
 	for _, name := range []string{"bucket_mb", "prefetch", "interleave"} {

@@ -49,21 +49,20 @@ type partKey struct {
 // pipeline replaces the captured items and exchanges by those of a plan.
 func (s *step) pipeline(p *pipelinePlan) {
 	pw := &pipelineWriter{step: s, pipelinePlan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}, issuedOnce: map[int32]bool{}}
-	oneQueue := pw.oneQueue()
+	posts := map[sentMessage]postedMessage(nil)
+	if pw.oneQueue() {
+		posts = p.Posts()
+	}
 	for id := range s.at {
 		s.at[id] = -1
 	}
 	for rank := range s.items {
 		s.items[rank], pw.received = nil, nil
 		s.computes = nil
-		for round, orders := range p.Orders {
+		for round := range p.rounds {
 			pw.whole(rank, p.rounds[round][rank].head)
 			pw.ends = []int32{int32(len(s.items[rank]) - 1)}
-			posts := map[sentMessage]postedMessage(nil)
-			if oneQueue {
-				posts = p.Posts(round)
-			}
-			for i, c := range orders[rank] {
+			for i, c := range p.Orders[rank] {
 				begin := len(s.items[rank])
 				pw.run(rank, p.pieces[place{round, rank, c}])
 				pw.ends = append(pw.ends, int32(len(s.items[rank])-1))

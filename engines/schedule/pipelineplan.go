@@ -27,7 +27,7 @@ var pipelineSchedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb
 // A pipelinePlan is a schedule of a captured pipeline.
 type pipelinePlan struct {
 	*reading
-	Orders  [][]microBatchOrder // by iteration and rank
+	Orders  []microBatchOrder // by rank
 	Early   bool                // receives are posted a step ahead: that takes compute less than a message lasts
 	Bytes   int64               // of a message
 	Alone   trace.Time
@@ -97,12 +97,8 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 	if why != "" {
 		return nil, why
 	}
-	for range rd.rounds {
-		var round []microBatchOrder
-		for rank := range rd.w.World {
-			round = append(round, orders[rd.stage[rank]])
-		}
-		p.Orders = append(p.Orders, round)
+	for _, stage := range rd.stage {
+		p.Orders = append(p.Orders, orders[stage])
 	}
 	if p.Same = p.isCaptured(); p.Same {
 		return p, ""
@@ -122,7 +118,7 @@ func (p *pipelinePlan) isCaptured() bool {
 	}
 	for round := range p.rounds {
 		for rank := range p.rounds[round] {
-			if !slices.Equal(p.Orders[round][rank], p.rounds[round][rank].microBatchOrder) {
+			if !slices.Equal(p.Orders[rank], p.rounds[round][rank].microBatchOrder) {
 				return false
 			}
 		}
@@ -364,14 +360,14 @@ type postedMessage struct{ Steps, Turn int }
 // take their next step in turn if its input is posted, and with each message the receiver posts it,
 // behind what it has taken until then. All messages of a rank are on one stream, in that order. nil: a
 // receive is posted where it is needed.
-func (p *pipelinePlan) Posts(round int) map[sentMessage]postedMessage {
+func (p *pipelinePlan) Posts() map[sentMessage]postedMessage {
 	if !p.inTurns {
 		return nil
 	}
-	posts, orders := map[sentMessage]postedMessage{}, p.Orders[round]
-	for at, progress := make([]int, len(orders)), true; progress; {
+	posts := map[sentMessage]postedMessage{}
+	for at, progress := make([]int, len(p.Orders)), true; progress; {
 		progress = false
-		for rank, order := range orders {
+		for rank, order := range p.Orders {
 			if at[rank] == len(order) {
 				continue
 			}
@@ -457,7 +453,7 @@ func (p *pipelinePlan) hold() {
 			m.Lack("activations of unknown size")
 		}
 		captured = max(captured, float64(bytes)*float64(x.InFlight())/float64(p.groups))
-		now = max(now, float64(bytes)*float64(p.Orders[0][rank].InFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
+		now = max(now, float64(bytes)*float64(p.Orders[rank].InFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
 	}
 	if !sized { // fewer of them are less memory, but not how much
 		now = max(now, captured)
