@@ -138,7 +138,6 @@ func (s *sim) copyEnded(id int32, st *stream, c *program.Copy) {
 	s.record.end(st.moves, s.now)
 	s.passed(id, st, Copying, c.Peer)
 	s.ended()
-	s.finished(st.gpu, &st.Commands[st.next])
 }
 
 // kernelBegan is emitted when the first workgroup of a kernel is placed.
@@ -156,7 +155,6 @@ func (s *sim) kernelEnded(l *launch) {
 	s.ended()
 	s.enter(l)
 	s.released(actor{dueStream, l.stream})
-	s.finished(l.gpu, l.command)
 }
 
 // starve records which kernels hold the slots when a ready kernel first finds none.

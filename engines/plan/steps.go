@@ -29,24 +29,7 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 			}
 		}
 	}
-	if x := run.Repeats; x != nil {
-		c.repeat(x)
-	}
 	return c
-}
-
-// repeat makes the iterations behind the end of a run of its last one.
-func (c *Steps) repeat(x *trace.Repeats) {
-	c.simulated = x.Simulated
-	for i := x.Simulated; i < x.Iterations; i++ {
-		for r, last := range c.each[i-1] {
-			c.each[i][r] = Interval{Start: last.Start + x.Period, End: last.End + x.Period}
-			if c.work[i][r] = c.work[i-1][r]; c.began[i-1][r] != trace.Infinity {
-				c.began[i][r] = c.began[i-1][r] + x.Period
-			}
-			extend(&c.whole, last.Start, last.End+x.Period)
-		}
-	}
 }
 
 // MeasuredSteps collects the iterations of the captured run.
@@ -75,10 +58,9 @@ type Steps struct {
 	ranks int
 	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
 
-	captured  []int      // of the captured run: the rank of each row
-	simulated int        // iterations that ran: others repeat the last one (trace.Run.Repeats)
-	keys      []phaseKey // phases; nil: nothing tells iterations apart
-	only      int        // the phase that times are of, from 1; 0: all iterations
+	captured []int      // of the captured run: the rank of each row
+	keys     []phaseKey // phases; nil: nothing tells iterations apart
+	only     int        // the phase that times are of, from 1; 0: all iterations
 }
 
 // An Interval is a time from Start to End.
@@ -90,7 +72,7 @@ func extend(i *Interval, start, end trace.Time) {
 
 func newSteps(w *workload.Workload) *Steps {
 	of, n := workload.IterationsOf(w)
-	c := &Steps{ranks: w.World, of: of, steps: w.Steps, simulated: n, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}, keys: keysOf(w.Steps[:min(n, len(w.Steps))])}
+	c := &Steps{ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}, keys: keysOf(w.Steps[:min(n, len(w.Steps))])}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
 		c.began, c.work = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.work, make([]trace.Time, w.World))
@@ -413,7 +395,7 @@ func (c *Steps) byRank() (in []Interval, n int) {
 	}
 	for r := range in {
 		in[r] = Interval{Start: trace.Infinity}
-		for i := range c.simulated {
+		for i := range c.each {
 			if x := c.each[i][r]; x.Start < x.End {
 				if !overlap && in[r].Start == trace.Infinity {
 					x.Start = x.End
@@ -422,7 +404,7 @@ func (c *Steps) byRank() (in []Interval, n int) {
 			}
 		}
 	}
-	n = len(ran) - len(c.each) + c.simulated
+	n = len(ran)
 	if !overlap {
 		n--
 	}

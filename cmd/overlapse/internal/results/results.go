@@ -392,7 +392,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	if row.Applies = out.Result != nil; !row.Applies {
 		return row
 	}
-	row.Times, row.RankEnds = verdict.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
+	row.Times, row.RankEnds = verdict.TimesOf(r.workload, out), rankEnds(out.Result.Run)
 	switch {
 	case out.Phase > 0:
 		is := out.Phases[out.Phase-1].Steps
@@ -423,13 +423,9 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 }
 
 // rankEnds is when the last device work of each rank ends.
-func rankEnds(w *workload.Workload, run *trace.Run) []int64 {
+func rankEnds(run *trace.Run) []int64 {
 	ends := make([]int64, len(run.Ranks))
-	of, _ := workload.IterationsOf(w)
 	for _, s := range run.Spans {
-		if op := plan.OriginOf(run, s); run.Repeats != nil && op >= 0 && int(of[op]) >= run.Repeats.Simulated { // cut short
-			continue
-		}
 		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
 			row := run.RankOf(s)
 			ends[row] = max(ends[row], int64(s.End))
@@ -437,11 +433,6 @@ func rankEnds(w *workload.Workload, run *trace.Run) []int64 {
 	}
 	for row, like := range run.Like {
 		ends[row] = ends[like]
-	}
-	if x := run.Repeats; x != nil {
-		for row := range ends {
-			ends[row] += int64(x.Iterations-x.Simulated) * int64(x.Period)
-		}
 	}
 	return ends
 }
