@@ -31,7 +31,7 @@ type way struct {
 	how    string                    // the profile says it as the source
 	keys   []string                  // the parameters that it settles
 	scaled bool                      // they are the base's times one factor
-	fit    func(c *calibration) bool // nil: law.fit
+	fit    func(c *calibration) bool // nil: where the law's errors are least
 }
 
 // A choice is how a law was read.
@@ -93,7 +93,7 @@ func (l law) run(c *calibration) {
 		read.Err = read.Base
 		best := c
 		for i, e := range l.leaveOut(c, rows) {
-			if trial := c.copy(); e < muchBetter*read.Err && l.read(trial, l.ways[i]) {
+			if trial := c.copy(); e < muchBetter*read.Err && l.fit(trial, l.ways[i]) {
 				chosen, best, read.Err, read.How = &l.ways[i], trial, e, l.ways[i].how
 			}
 		}
@@ -142,7 +142,7 @@ func (l *law) leaveOut(c *calibration, rows []dataset.Row) []float64 {
 		})
 		for i := range l.ways {
 			e := float64(mostError)
-			if trial := train.copy(); l.read(trial, l.ways[i]) {
+			if trial := train.copy(); l.fit(trial, l.ways[i]) {
 				e = l.error(trial, out)
 			}
 			errs[i] += e * float64(len(out)) / float64(len(rows))
@@ -182,17 +182,12 @@ func (c *calibration) copy() *calibration {
 	return &t
 }
 
-// read reads the law in one way.
-func (l *law) read(c *calibration, w way) bool {
-	if w.fit != nil {
-		return w.fit(c)
-	}
-	return l.fit(c, w)
-}
-
 // fit has the parameters of a way, as far as rows tell of them, further variables and what rows have beside them where the
 // errors over the rows are least. It is false where the rows do not settle them.
 func (l *law) fit(c *calibration, w way, free ...*variable) bool {
+	if w.fit != nil {
+		return w.fit(c)
+	}
 	rows := l.rows(c)
 	for _, key := range w.keys {
 		e := find(&c.m, key)
