@@ -46,11 +46,8 @@ func (s *sim) paused(id int32, st *stream, why program.Cause, step step) {
 
 // reached is emitted when a flag lets the stream continue.
 func (s *sim) reached(id int32, st *stream, f program.Flag) {
-	from := &s.streams[st.awaited.stream]
-	by := posted{gpu: from.gpu, host: from.Host, flag: st.posted, name: from.Name}
-	if k := st.awaited.kernel; k != nil {
-		by.kernel, by.name = true, k.Name
-	}
+	by := s.posterOf(st.awaited)
+	by.flag = st.posted
 	st.recordWait(st.since, s.now, Idle{Flag: f, Cause: s.fold.cause(int(st.gpu), f, &by)}, by)
 	s.resumed(id, st, Woken)
 }
@@ -93,13 +90,18 @@ func (p posted) String() string {
 	return "stream " + strconv.Quote(p.name)
 }
 
-// postedBy is the name of a poster.
-func (s *sim) postedBy(p poster) string {
+func (s *sim) posterOf(p poster) posted {
 	st := &s.streams[p.stream]
 	if p.kernel != nil {
-		return fmt.Sprintf("posted by GPU %d %s", st.gpu, posted{kernel: true, name: p.kernel.Name})
+		return posted{gpu: st.gpu, host: st.Host, kernel: true, name: p.kernel.Name}
 	}
-	return fmt.Sprintf("posted by GPU %d %s", st.gpu, posted{name: st.Name})
+	return posted{gpu: st.gpu, host: st.Host, name: st.Name}
+}
+
+// postedBy is the name of a poster.
+func (s *sim) postedBy(p poster) string {
+	by := s.posterOf(p)
+	return fmt.Sprintf("posted by GPU %d %s", by.gpu, by)
 }
 
 // passed adds the end of the stream's activity since its last event.
@@ -138,7 +140,6 @@ func (s *sim) copyEnded(id int32, st *stream, c *program.Copy) {
 	s.record.end(st.moves, s.now)
 	s.passed(id, st, Copying, c.Peer)
 	s.ended()
-	s.finished(st.gpu, &st.Commands[st.next])
 }
 
 // kernelBegan is emitted when the first workgroup of a kernel is placed.
@@ -156,7 +157,6 @@ func (s *sim) kernelEnded(l *launch) {
 	s.ended()
 	s.enter(l)
 	s.released(actor{dueStream, l.stream})
-	s.finished(l.gpu, l.command)
 }
 
 // starve records which kernels hold the slots when a ready kernel first finds none.

@@ -39,8 +39,6 @@ type Options struct {
 	// Progress is called as often with the run's Name and the share of the streams' commands
 	// that are done, 0 to 1. nil: never.
 	Progress func(run string, share float64)
-	// Iterations end the simulation of kernels alone where iterations repeat; nil: all are simulated.
-	Iterations *Iterations
 	// Tiles bounds the recorded tiles of a persistent kernel: only the first workgroups that
 	// run so many tiles together are recorded, at least 32 of them. 0: no bound.
 	Tiles int
@@ -207,10 +205,6 @@ func (e *DeadlockError) Error() string {
 
 // result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
-	var repeats *trace.Repeats
-	if s.steady.over {
-		repeats = s.cut()
-	}
 	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Path: s.path()}
 	r.idle = idleTimes{fold: s.fold, of: make([][]Idle, len(s.gpus)), posters: make([][]posted, len(s.gpus))}
 	for i := range s.streams {
@@ -242,6 +236,5 @@ func (s *sim) result() *Result {
 	}
 	s.recordVacant()
 	r.Run = s.record.Finish(trace.Options{Name: s.record.options.Name, Simulated: true, Estimated: s.record.options.Estimated, KeepZero: true})
-	r.Run.Repeats = repeats
 	return r
 }

@@ -70,7 +70,7 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 		return nil, err
 	}
 	s.run(o)
-	if s.err == nil && !s.steady.over {
+	if s.err == nil {
 		s.err = s.deadlock()
 	}
 	if s.err != nil && s.fold != nil && !errors.Is(s.err, ErrStopped) { // the error names GPUs
@@ -132,7 +132,7 @@ const stopEvery = 256
 // run simulates instant by instant until no timer is left (rule Z2).
 func (s *sim) run(o Options) {
 	s.instant()
-	for n := 1; !s.steady.over && s.next(); n++ {
+	for n := 1; s.next(); n++ {
 		s.instant()
 		if n%stopEvery == 0 && o.Stop != nil && o.Stop() {
 			s.fail(ErrStopped)
@@ -211,7 +211,6 @@ type sim struct {
 	interfered   []int32 // GPUs on which work began or ended in this instant
 
 	launches int32 // number so far
-	steady   steady
 	makespan program.Time
 	ledger   ledger
 	record   recorder
@@ -255,7 +254,6 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 		}
 	}
 	s.meter = s.newMeter(o)
-	s.steady = s.newSteady(o)
 	return s
 }
 

@@ -234,18 +234,10 @@ type Run struct {
 	// Like is, by rank row, the row whose spans are also its own; nil: each row has its own. Only simulated runs
 	// of which that was asked have it.
 	Like []int32 `json:"-"`
-	// Repeats is set where a simulation ended before the run did, as its iterations were equal; nil: it was simulated whole.
-	Repeats *Repeats `json:"-"`
 
 	Clock  int64  `json:"-"` // reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine
 	End    Time   `json:"-"` // the latest End of any span
 	Ledger Ledger `json:"-"`
-}
-
-// Repeats are iterations behind the end of a run of equal ones: each as the last of the run, a period later.
-type Repeats struct {
-	Simulated, Iterations int // of the run, and in all
-	Period                Time
 }
 
 // NameOf returns the span's name.

@@ -280,16 +280,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	}
 	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
 	opts.MostWGs = cmp.Or(opts.MostWGs, plan.MostWorkgroups(w))
-	if sc.Shared {
-		opts.Iterations = iterations(pl.Workload)
-	}
 	o.Result, o.Err = o.run(w, pl, opts)
-	if o.Err == nil && o.Result.Run.Repeats != nil {
-		if _, overlap := plan.StepsOf(w, o.Result.Run).Ran(); overlap { // their time includes the fill and drain of a pipeline
-			opts.Iterations = nil
-			o.Result, o.Err = o.run(w, pl, opts)
-		}
-	}
 	var many *replay.TooManyError
 	switch {
 	case errors.Is(o.Err, replay.ErrShared):
@@ -325,15 +316,6 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	return pl.Program, nil
 }
 
-// iterations are those of a workload of more than three, which are equal from the second on; else nil.
-func iterations(w *workload.Workload) *replay.Iterations {
-	of, n := workload.IterationsOf(w)
-	if n < 4 || !workload.Equal(w, of, n) {
-		return nil
-	}
-	return &replay.Iterations{Of: of, N: n}
-}
-
 // cannotRun is the reason of an outcome whose program failed. The captured schedule ended, so that a
 // deadlock of it comes from what the trace lacks or from collectives that are matched wrongly.
 func (o *Outcome) cannotRun() string {
@@ -359,12 +341,8 @@ func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Option
 	if o.Strategy.Inside || !timesOnly(opts) || pl.Workload.Origins != nil || w.Isolation == nil || w.Isolation.Memo == nil {
 		return replay.Simulate(o.Machine, pl.Program, opts)
 	}
-	type key struct {
-		digest uint64
-		whole  bool
-	}
-	of := key{pl.Program.Digest(), opts.Iterations == nil}
-	found, err := w.Isolation.Memo.GetBounded(of, mostKept, func() (any, int, error) {
+	type digest uint64
+	found, err := w.Isolation.Memo.GetBounded(digest(pl.Program.Digest()), mostKept, func() (any, int, error) {
 		result, err := replay.Simulate(o.Machine, pl.Program, opts)
 		if err != nil {
 			return nil, 0, err

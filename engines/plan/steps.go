@@ -29,27 +29,10 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 			}
 		}
 	}
-	if x := run.Repeats; x != nil {
-		c.repeat(x)
-	}
 	if captured := MeasuredSteps(w); w.Origins == nil {
 		c.late = captured.disturbed()
 	}
 	return c
-}
-
-// repeat makes the iterations behind the end of a run of its last one.
-func (c *Steps) repeat(x *trace.Repeats) {
-	c.simulated = x.Simulated
-	for i := x.Simulated; i < x.Iterations; i++ {
-		for r, last := range c.each[i-1] {
-			c.each[i][r] = Interval{Start: last.Start + x.Period, End: last.End + x.Period}
-			if c.work[i][r] = c.work[i-1][r]; c.began[i-1][r] != trace.Infinity {
-				c.began[i][r] = c.began[i-1][r] + x.Period
-			}
-			extend(&c.whole, last.Start, last.End+x.Period)
-		}
-	}
 }
 
 // MeasuredSteps collects the iterations of the captured run.
@@ -78,11 +61,10 @@ type Steps struct {
 	ranks int
 	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
 
-	captured  []int      // of the captured run: the rank of each row
-	simulated int        // iterations that ran: others repeat the last one (trace.Run.Repeats)
-	keys      []phaseKey // phases; nil: nothing tells iterations apart
-	only      int        // the phase that times are of, from 1; 0: all iterations
-	late      []int      // of a simulated run, the iterations that something disturbed in the captured one: a part of that is simulated
+	captured []int      // of the captured run: the rank of each row
+	keys     []phaseKey // phases; nil: nothing tells iterations apart
+	only     int        // the phase that times are of, from 1; 0: all iterations
+	late     []int      // of a simulated run, the iterations that something disturbed in the captured one: a part of that is simulated
 }
 
 // An Interval is a time from Start to End.
@@ -94,7 +76,7 @@ func extend(i *Interval, start, end trace.Time) {
 
 func newSteps(w *workload.Workload) *Steps {
 	of, n := workload.IterationsOf(w)
-	c := &Steps{ranks: w.World, of: of, steps: w.Steps, simulated: n, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}, keys: keysOf(w.Steps[:min(n, len(w.Steps))])}
+	c := &Steps{ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}, keys: keysOf(w.Steps[:min(n, len(w.Steps))])}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
 		c.began, c.work = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.work, make([]trace.Time, w.World))
@@ -423,7 +405,7 @@ func (c *Steps) byRank() (in []Interval, n int) {
 	}
 	for r := range in {
 		in[r] = Interval{Start: trace.Infinity}
-		for i := range c.simulated {
+		for i := range c.each {
 			if x := c.each[i][r]; x.Start < x.End {
 				if !overlap && in[r].Start == trace.Infinity {
 					x.Start = x.End
@@ -432,7 +414,7 @@ func (c *Steps) byRank() (in []Interval, n int) {
 			}
 		}
 	}
-	n = len(ran) - len(c.each) + c.simulated
+	n = len(ran)
 	if !overlap {
 		n--
 	}

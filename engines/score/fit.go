@@ -24,10 +24,7 @@ func (c *Check) logs() (predicted, measured float64) {
 	return math.Log1p(c.Change), math.Log1p(c.Measured)
 }
 
-// fit is the model under which measured changes are likeliest (rule E8).
-func fit(rows []*Check) verdict.Model { return modelOf(likeliest(startOfFit, 1, 1e-4, rows)) }
-
-// startOfFit is where fit begins: the parameters of modelOf.
+// startOfFit is where a fit begins: the parameters of modelOf.
 var startOfFit = []float64{-4, -4, -2, -2, 0.5, 0, -2}
 
 // modelOf is the model of the logarithms, but for Loss, of its numbers.

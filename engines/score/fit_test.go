@@ -144,3 +144,6 @@ func quantileOf(m verdict.Model, q, x float64, e verdict.Evidence) float64 {
 	}
 	return lo
 }
+
+// fit is the model under which measured changes are likeliest (rule E8).
+func fit(rows []*Check) verdict.Model { return modelOf(likeliest(startOfFit, 1, 1e-4, rows)) }

@@ -4,13 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -120,55 +113,5 @@ func TestRepeatKeepsGapsOfStreams(t *testing.T) {
 		if len(gaps) != 5 || slices.Max(gaps) != slices.Min(gaps) {
 			t.Errorf("gaps of %d ns", gaps)
 		}
-	}
-}
-
-// Iterations that are equal are simulated until they repeat, with the times of all of them; iterations of other times are all
-// simulated (rule Z8).
-func TestEqualIterationsRepeat(t *testing.T) {
-	m := plantest.H200(t, 2)
-	few := plantest.LiftSample(t, "ddp-step")
-	few.Unprofiled = true
-	equal, err := compare.Isolate(edit.Repeat(few, 5), m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := edit.Repeat(few, 4)
-	of, _ := workload.IterationsOf(other)
-	for i := range other.Ops {
-		if op := &other.Ops[i]; of[i] == 3 && op.Collective < 0 {
-			op.End--
-			break
-		}
-	}
-	for _, e := range []string{"bulk", "multistream"} {
-		sel := enginetest.MustParse(t, e)[0]
-		run := func(w *workload.Workload, like bool) compare.Outcome {
-			out, err := compare.Run(w, m, sel, plan.Scenario{}, replay.Options{Like: like})
-			if err != nil || out.Result == nil {
-				t.Fatal(e, err, out.Why)
-			}
-			return out
-		}
-		all, short := run(equal, false), run(equal, true)
-		if all.Result.Run.Repeats != nil || short.Result.Run.Repeats == nil {
-			t.Errorf("%s: all iterations were simulated, or those that were recorded were not", e)
-			continue
-		}
-		near := cmpopts.EquateApprox(0.001, 0.0001*float64(all.Time)) // a part of the time by the time
-		as := func(t trace.Time) float64 { return float64(t) }
-		for _, x := range []struct{ short, all any }{
-			{short.Time, all.Time},
-			{short.Simulated, all.Simulated},
-			{verdict.TimesOf(equal, short), verdict.TimesOf(equal, all)},
-			{verdict.MemoryByCause(equal, short), verdict.MemoryByCause(equal, all)},
-		} {
-			if d := cmp.Diff(x.all, x.short, near, cmp.Transformer("ns", as)); d != "" {
-				t.Errorf("%s: simulated until iterations repeat: %s", e, d)
-			}
-		}
-	}
-	if out, err := compare.Run(other, m, enginetest.MustParse(t, "bulk")[0], plan.Scenario{}, replay.Options{Like: true}); err != nil || out.Result.Run.Repeats != nil {
-		t.Errorf("iterations of other times were not simulated: %v", err)
 	}
 }

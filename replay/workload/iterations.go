@@ -190,65 +190,6 @@ func Iterations(w *Workload) int {
 	return n
 }
 
-// Equal reports whether the iterations after the first do the same in the same times on each rank: equal operations and
-// collectives with equal dependencies, issued and started at equal times after the first operation of their iteration.
-func Equal(w *Workload, of []int32, n int) bool {
-	first := make([][]int32, len(w.Ranks)) // by rank: ops of the second iteration
-	for rank, ids := range w.Ranks {
-		var last []int32 // ops of the iteration before
-		for at := 0; at < len(ids); {
-			i := of[ids[at]]
-			end := at
-			for end < len(ids) && of[ids[end]] == i {
-				end++
-			}
-			now := ids[at:end]
-			if at = end; i < 0 || (last == nil) != (i == 0) || last != nil && of[last[0]] != i-1 {
-				return false
-			}
-			if i == 1 {
-				first[rank] = now
-			}
-			if i > 1 && (len(now) != len(last) || !slices.EqualFunc(now, first[rank], func(a, b int32) bool { return w.same(a, b, now[0], first[rank][0]) })) {
-				return false
-			}
-			last = now
-		}
-		if last == nil || int(of[last[0]]) != n-1 || rank < len(w.Hosts) && len(w.Hosts[rank].Syncs) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// same reports whether two ops of iterations that begin with other two are equal.
-func (w *Workload) same(a, b, from, to int32) bool {
-	x, y := &w.Ops[a], &w.Ops[b]
-	shift, issued := w.Ops[from].Start-w.Ops[to].Start, y.Issued
-	if issued != trace.Infinity {
-		issued += shift
-	}
-	if *x.Kernel != *y.Kernel || x.Queue != y.Queue || x.Start-shift != y.Start || x.End-shift != y.End || x.Issued != issued || x.Alone != y.Alone || x.Calm != y.Calm ||
-		a != from && x.Gap != y.Gap || x.Kind != y.Kind || x.Graph != y.Graph || x.Own != y.Own || x.Read != y.Read || x.Write != y.Write ||
-		len(x.After) != len(y.After) || w.Scale != nil && w.Scale[a] != w.Scale[b] || (x.Collective < 0) != (y.Collective < 0) {
-		return false
-	}
-	for i, d := range x.After {
-		if d.Why != y.After[i].Why || d.Op-a != y.After[i].Op-b {
-			return false
-		}
-	}
-	if h := w.Ranks[x.Rank]; x.Rank < len(w.Hosts) && a != from && w.Hosts[x.Rank].Issues[a-h[0]] != w.Hosts[x.Rank].Issues[b-h[0]] {
-		return false
-	}
-	if x.Collective < 0 {
-		return true
-	}
-	c, d := w.Collectives[x.Collective], w.Collectives[y.Collective]
-	return c.Op == d.Op && c.Group == d.Group && c.Bytes == d.Bytes && c.In == d.In && c.Out == d.Out && c.Channels == d.Channels && c.Late == d.Late &&
-		c.Alone == d.Alone && c.Shortest == d.Shortest && c.Scale == d.Scale && c.Arrive-shift == d.Arrive && c.Depart-shift == d.Depart && c.Own == d.Own
-}
-
 // Serves reports whether the steps are those of a serving engine.
 func (w *Workload) Serves() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Batch.Phase != NoPhase })

@@ -34,15 +34,13 @@ type calibration struct {
 	rows  []dataset.Row // without those that are left out for a trial
 	all   []dataset.Row
 	m     machine.Machine
-	refit bool   // every parameter that rows settle is replaced, even where the base predicts left-out rows better
 	found Result // so far
 
-	cool  map[gemm]float64 // what GEMMs of duty cycles take at full clock, in seconds
-	scale machine.Quantity // times all slowdowns alongside compute
+	cool map[gemm]float64 // what GEMMs of duty cycles take at full clock, in seconds
 
 	// Seconds that collectives wait for free compute units, by what runs alongside: of rows
-	// without kernel, of rows with it, and none.
-	wait [len(machine.CoRunNames)][3]machine.Quantity
+	// without kernel, and of rows with it.
+	wait [len(machine.CoRunNames)][2]machine.Quantity
 }
 
 // A step reads one number or table, or a law, into c.m and c.found.
@@ -55,13 +53,8 @@ type step interface{ run(c *calibration) }
 // of the base's own machine, what its tables have recorded counts with them. The error is
 // for rows of which none can be read.
 func Calibrate(rows []dataset.Row, base machine.Machine) (Result, error) {
-	return fitted(rows, base, false)
-}
-
-// fitted is Calibrate; refit is for rows that the base itself was read off.
-func fitted(rows []dataset.Row, base machine.Machine, refit bool) (Result, error) {
-	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base), refit: refit}
-	c.all, c.cool, c.scale.Value = c.rows, coolest(c.rows), 1
+	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
+	c.all, c.cool = c.rows, coolest(c.rows)
 	for _, s := range steps() {
 		s.run(c)
 	}

@@ -45,49 +45,33 @@ func setOf(t *testing.T, name string) []dataset.Row {
 	return s.Rows
 }
 
-// The shipped profile is what calibration reads off the rows, to the byte.
-func TestShippedIsCalibrated(t *testing.T) {
-	shipped, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := fitted(measured(t), shipped, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range res.Fits {
-		if f.Missing == "" {
-			t.Logf("%-40s %-16s residual %5.2f %%  %s", f.Key, f.Value, 100*f.Residual, idList(f.Rows))
-		} else {
-			t.Logf("%-40s %-16s missing: %s", f.Key, f.Value, f.Missing)
+// The shipped profiles are what calibration reads off their rows, to the byte: numbers, and laws that no fit predicts better
+// over rows that are left out (rule E6). The rows of h100 are one run of capture.py on one GPU, without those of the
+// host: a container's host is no property of the GPU.
+func TestShippedAreCalibrated(t *testing.T) {
+	host := func(r dataset.Row) bool { return r.Workload.Kind == "host_issue" || r.Workload.Kind == "host_loop" }
+	for name, rows := range map[string][]dataset.Row{
+		"h200": measured(t), "h100": slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), host),
+	} {
+		shipped, err := machine.Load(name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		res, err := Calibrate(rows, shipped)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range res.Choices {
+			if t.Logf("%s: %-40s %.4f", name, c.Law, c.Base); c.How != "" {
+				t.Errorf("%s: %s: %.4f over left-out rows, %s %.4f", name, c.Law, c.Base, c.How, c.Err)
+			}
+		}
+		var want bytes.Buffer
+		if err := machine.WriteYAML(res.Machine, &want); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "../profiles/"+name+".yaml", want.String())
 	}
-	var want bytes.Buffer
-	if err := machine.WriteYAML(res.Machine, &want); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "../profiles/h200.yaml", want.String())
-}
-
-// The device of the h100 profile is what one run of capture.py on one GPU gives, to the byte.
-// The rows of the host are left out: a container's host is no property of the GPU.
-func TestShippedH100IsCalibrated(t *testing.T) {
-	shipped, err := machine.Load("h100")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), func(r dataset.Row) bool {
-		return r.Workload.Kind == "host_issue" || r.Workload.Kind == "host_loop"
-	})
-	res, err := fitted(rows, shipped, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want bytes.Buffer
-	if err := machine.WriteYAML(res.Machine, &want); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "../profiles/h100.yaml", want.String())
 }
 
 // Without rows nothing changes, and every rule says what it would need.
@@ -188,7 +172,7 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 			{"receive", got.Receive, want.Receive, 0.02},
 			{"link", got.Link, want.Link, 0.01},
 			{"smooth", got.Smooth, want.Smooth, 0.03},
-			{"alpha", got.Alpha, want.Alpha, 0.2}, // 64 KiB are some bytes
+			{"alpha", got.Alpha, want.Alpha, 0.25}, // 64 KiB are some bytes
 		} {
 			if off(c.got.Value, c.want.Value) > c.within {
 				t.Errorf("%v %s: %v, made with %v", op, c.name, c.got, c.want)

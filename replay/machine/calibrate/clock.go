@@ -26,58 +26,26 @@ func clockLaw() law {
 		},
 	}
 	const how = "draws at which GEMMs settle, back to back and with pauses, and alongside"
-	draws := []string{"clock.memory", "clock.link"}
+	l.reads = func(key string, r *dataset.Row) bool {
+		return fills(r) == key || key != "clock.memory" && key != "clock.link"
+	}
 	l.ways = []way{
-		l.searched("draw at which GEMMs settle, back to back and with pauses", "clock.knee"),
-		l.searched(how+" triads and collectives", append(draws, "clock.knee")...),
-		l.searched(how+" triads and collectives, with the slope over the busy part of the time", append(draws, "clock.exponent", "clock.knee")...),
+		{how: "draw at which GEMMs settle, back to back and with pauses", keys: l.keys[1:2]},
+		{how: how + " triads and collectives", keys: l.keys[1:]},
+		{how: how + " triads and collectives, with the slope over the busy part of the time", keys: l.keys},
 	}
 	return l
 }
 
-// clockBounds are where a search begins, and its bounds.
-var clockBounds = map[string][3]float64{
-	"clock.exponent": {0.5, 0.1, 0.9}, "clock.knee": {0.7, 0.01, 1.5}, "clock.memory": {0.4, 0.01, 1.5}, "clock.link": {0.4, 0.01, 1.5},
-}
-
-// searched is a way that searches parameters for the least square of log errors. Those on which
-// no row depends stay.
-func (l *law) searched(how string, keys ...string) way {
-	return way{how: how, keys: keys, fit: func(c *calibration) bool {
-		rows := l.rows(c)
-		loss := func() (sum float64) {
-			for i := range rows {
-				predicted, measured := l.predict(c, &rows[i])
-				e := math.Log(predicted / measured)
-				sum += e * e
-			}
-			return sum
-		}
-		all := c.of(keys...)
-		was := make([]machine.Quantity, len(all))
-		for i, v := range all {
-			b := clockBounds[keys[i]]
-			was[i], all[i].least, all[i].most = *v.Quantity, b[1], b[2]
-			v.set(b[0])
-		}
-		var free []variable
-		for i, v := range all {
-			begin := v.Value
-			v.set(v.least)
-			least := loss()
-			if v.set(v.most); loss() == least {
-				*v.Quantity = was[i]
-				continue
-			}
-			v.set(begin)
-			free = append(free, v)
-		}
-		if len(free) == 0 || len(rows) < len(free)+1 {
-			return false
-		}
-		search(free, loss)
-		return true
-	}}
+// fills is the parameter of the draw of what fills the cycle's pauses, or "".
+func fills(r *dataset.Row) string {
+	switch r.Params.Fill {
+	case "":
+		return ""
+	case "triad":
+		return "clock.memory"
+	}
+	return "clock.link"
 }
 
 // A gemm is of duty cycles on a machine.
@@ -115,11 +83,10 @@ func (c *calibration) demand(r *dataset.Row) machine.Demand {
 		Time:   seconds(c, r) + filled,
 		At:     1 / c.slowdown(r),
 	}
-	switch r.Params.Fill {
-	case "":
-	case "triad":
+	switch fills(r) {
+	case "clock.memory":
 		d.Memory = filled
-	default:
+	case "clock.link":
 		d.Link = filled
 	}
 	return d

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -41,37 +42,22 @@ func collectives(op trace.CollectiveOp) []step {
 		return c.InChannels(op, number(r, "world"), number(r, "channels"), number(r, "bytes"))
 	}, "send", "receive") // two numbers of ranks tell them apart
 	channel.ways = []way{
-		channel.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", channel.keys...),
-		channel.solved("time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"),
+		{how: "time of large buffers through 1 and 2 channels, the base's times one factor", keys: channel.keys, scaled: true},
+		{how: "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send", keys: channel.keys},
 	}
 	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *library, c *collective, r *dataset.Row) float64 {
 		return c.Alpha.Value + c.Hop.Or(0)*machine.Sends(op, number(r, "world"))
 	}, "hop", "alpha")
 	latency.ways = []way{
-		latency.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", latency.keys...),
-		latency.solved("time of queued collectives of 64 KiB and less over sending steps"),
+		{how: "time of queued collectives of 64 KiB and less, the base's times one factor", keys: latency.keys, scaled: true},
+		{how: "time of queued collectives of 64 KiB and less over sending steps", keys: latency.keys},
 	}
 	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *library, c *collective, r *dataset.Row) float64 {
 		return c.Law(op, number(r, "world"), channelsOf(l, r), number(r, "bytes"))
 	}, "link", "smooth")
-	limit := func(c *calibration, rows []dataset.Row) (loss float64) {
-		at := func(logRate float64) float64 {
-			c.m.Library.Of(op).Link.Value = math.Exp(logRate)
-			return link.error(c, rows)
-		}
-		return at(lowest(at, math.Log(1e9), math.Log(c.m.Fabric.Egress.Value))) // no more than leaves a GPU
-	}
 	link.ways = []way{
-		{how: "limit that explains large buffers through 8 channels and more best", keys: link.keys[:1], fit: func(c *calibration) bool {
-			rows := link.rows(c)
-			limit(c, rows)
-			return len(rows) > 0
-		}},
-		{how: "limit and exponent that together explain large buffers through 8 channels and more best", keys: link.keys, fit: func(c *calibration) bool {
-			rows := link.rows(c)
-			grid(&c.m.Library.Of(op).Smooth.Value, 20, 10, 41, func() float64 { return limit(c, rows) })
-			return len(rows) >= 3
-		}},
+		{how: "limit that explains large buffers through 8 channels and more best", keys: link.keys[:1]},
+		{how: "limit and exponent that together explain large buffers through 8 channels and more best", keys: link.keys},
 	}
 	return []step{channel, latency, link, special(
 		name+".times", "time of the row less launch.timing, least of repeats and of fewer channels",
@@ -110,51 +96,25 @@ func coRunLaw(n machine.CoRunKind) law {
 		name: "collectives alongside " + coRuns[n].name, keys: slowdowns, need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
 		rows: func(c *calibration) []dataset.Row { return c.alongside(n) },
 		predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
-			alone, of := c.alone(r), c.m.Library.Of(r.Workload.Op())
-			slow := c.scale.Value * of.CoRunSlowdown(n).Or(0) * c.channelShare(n, r)
-			return alone*(1+slow) + of.CoRunLatency.Or(0) + c.waitOf(n, r).Value, kernel(c, r)
+			alone, of, waited := c.alone(r), c.m.Library.Of(r.Workload.Op()), 0.0
+			if q := c.waitOf(n, r); q != nil {
+				waited = q.Value
+			}
+			slow := of.CoRunSlowdown(n).Or(0) * c.channelShare(n, r)
+			return alone*(1+slow) + of.CoRunLatency.Or(0) + waited, kernel(c, r)
 		},
 	}
-	// fit settles the waits and what terms has of a row.
-	fit := func(c *calibration, terms func(r *dataset.Row, of *machine.Collective) []variable) bool {
-		var free []variable
-		for _, r := range l.rows(c) {
-			for _, v := range append(terms(&r, c.m.Library.Of(r.Workload.Op())), variable{Quantity: c.waitOf(n, &r), least: 1e-12}) {
-				if v.Quantity != c.waitOf(n, nil) && !slices.ContainsFunc(free, func(x variable) bool { return x.Quantity == v.Quantity }) {
-					free = append(free, v)
-				}
-			}
-		}
-		return l.linear(c, free)
+	l.beside = func(c *calibration, r *dataset.Row) *machine.Quantity { return c.waitOf(n, r) }
+	l.reads = func(key string, r *dataset.Row) bool { // a latency shows in small collectives
+		return strings.Contains(key, "."+r.Workload.Op().String()+".") && (r.Workload.Bytes <= smallBytes || !strings.HasSuffix(key, "latency"))
 	}
-	slowdown := func(_ *dataset.Row, of *machine.Collective) []variable {
-		return []variable{{Quantity: of.CoRunSlowdown(n), least: leastSlowdown}}
-	}
-	l.settle = func(c *calibration) { fit(c, func(*dataset.Row, *machine.Collective) []variable { return nil }) }
 	l.ways = []way{
-		{how: how + ", the base's times one factor", keys: slowdowns, fit: func(c *calibration) bool {
-			ok := fit(c, func(*dataset.Row, *machine.Collective) []variable {
-				return []variable{{Quantity: &c.scale, least: leastSlowdown}}
-			})
-			for _, v := range c.of(slowdowns...) {
-				v.set(max(leastSlowdown, c.scale.Value*v.Or(0)))
-			}
-			c.scale.Value = 1
-			return ok
-		}},
-		{how: how, keys: slowdowns, fit: func(c *calibration) bool { return fit(c, slowdown) }},
+		{how: how + ", the base's times one factor", keys: slowdowns, scaled: true},
+		{how: how, keys: slowdowns},
 	}
 	if n == machine.CoRunLibrary {
 		l.keys = slices.Concat(slowdowns, latencies)
-		l.ways = append(l.ways, way{how: how + ", and what is added at any size", keys: l.keys, fit: func(c *calibration) bool {
-			return fit(c, func(r *dataset.Row, of *machine.Collective) []variable {
-				list := slowdown(r, of)
-				if r.Workload.Bytes <= smallBytes { // a latency shows
-					list = append(list, variable{Quantity: &of.CoRunLatency, least: 1e-9})
-				}
-				return list
-			})
-		}})
+		l.ways = append(l.ways, way{how: how + ", and what is added at any size", keys: l.keys})
 	}
 	return l
 }
@@ -174,10 +134,6 @@ func (c *calibration) alongside(n machine.CoRunKind) []dataset.Row {
 // smallBytes is the size up to which the start of a collective shows in its time.
 const smallBytes = 32 << 20
 
-// leastSlowdown stands for none: rows of a machine on which compute does not
-// disturb a collective scatter around no factor.
-const leastSlowdown = 1e-4
-
 // alone is what the collective of a row alongside compute takes alone, in seconds.
 func (c *calibration) alone(r *dataset.Row) float64 { return number(r, "alone_us")*1e-6 - c.timing(r) }
 
@@ -188,13 +144,13 @@ func (c *calibration) channelShare(n machine.CoRunKind, r *dataset.Row) float64 
 	return math.Pow(min(1, x), n.Exponent())
 }
 
-// waitOf is the wait for compute units that a row counts, in seconds; without a row, none.
+// waitOf is the wait for compute units that a row counts, in seconds; nil: none.
 func (c *calibration) waitOf(n machine.CoRunKind, r *dataset.Row) *machine.Quantity {
 	switch {
-	case r != nil && !r.Params.Kernel:
+	case !r.Params.Kernel:
 		return &c.wait[n][0]
-	case r != nil && n != machine.CoRunLibrary:
+	case n != machine.CoRunLibrary:
 		return &c.wait[n][1]
 	}
-	return &c.wait[n][2]
+	return nil
 }

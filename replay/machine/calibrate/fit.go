@@ -3,172 +3,177 @@ package calibrate
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A variable is a number that linear and search change.
+// A variable is numbers that a fit changes by one factor: times are multiplied by it and rates divided, so that laws are
+// linear in most factors.
 type variable struct {
-	*machine.Quantity
-	rate        bool    // times are linear in its reciprocal
-	least, most float64 // of linear: smaller solutions are least, and if that is 0, no fit; of search: its bounds
+	numbers     []*float64
+	start       []float64 // the numbers at a factor of 1
+	rate        bool
+	least, most float64 // of the factor
+	open        bool    // a fit that comes to a bound is none
+	factor      float64
 }
 
-// set writes the number or, of a rate, its reciprocal.
-func (v variable) set(x float64) {
-	if v.Mark = machine.Sourced; v.rate {
-		x = 1 / x
+// bounds are those of parameters, by their keys or the last part of them, in SI units; others have to be positive. Some stand for
+// none at the least: where compute does not disturb a collective, rows scatter around no factor.
+var bounds = map[string][2]float64{
+	"clock.exponent": {0.1, 0.9}, "clock.knee": {0.01, 1.4}, "clock.memory": {0.01, 0.8}, "clock.link": {0.01, 0.8}, "exposed": {1e-4, 1},
+	"link": {1e9, 1e13}, "smooth": {2, 6}, "beside_library": {1e-4, 100}, "beside_tiles": {1e-4, 100}, "beside_memory": {1e-4, 100},
+	"beside_latency": {1e-9, 1}, "wait": {1e-12, 1},
+}
+
+// newVariable is a number with which others may change. One that is not known begins between its bounds.
+func newVariable(key string, q *machine.Quantity, rate bool) *variable {
+	b, bound := bounds[key]
+	if !bound {
+		b, bound = bounds[key[strings.LastIndex(key, ".")+1:]]
 	}
-	v.Value = x
-}
-
-// of are the variables of keys, which have to be positive.
-func (c *calibration) of(keys ...string) (free []variable) {
-	for _, key := range keys {
-		e := find(&c.m, key)
-		free = append(free, variable{Quantity: e.Quantity, rate: e.Dims[0] == machine.Rate || e.Dims[0] == machine.Flops})
+	begin := (b[0] + b[1]) / 2
+	if !bound {
+		b, begin = [2]float64{1e-15, 1e15}, 1e-6 // anywhere: laws are linear in these
 	}
-	return free
+	if q.Mark = machine.Sourced; !(q.Value > 0) {
+		q.Value = begin
+	}
+	v := &variable{rate: rate, open: !bound, factor: 1, least: b[0] / q.Value, most: b[1] / q.Value}
+	if rate {
+		v.least, v.most = q.Value/b[1], q.Value/b[0]
+	}
+	v.add(&q.Value)
+	return v
 }
 
-// linear is the least sum of squares of relative errors over the law's rows, of a law that is
-// linear in the variables. It is false where the rows do not settle them.
-func (l *law) linear(c *calibration, free []variable) bool {
-	rows := l.rows(c)
-	times := func() (list []float64) {
-		for i := range rows {
-			t, _ := l.predict(c, &rows[i])
-			list = append(list, t)
+func (v *variable) add(number *float64) {
+	v.numbers, v.start = append(v.numbers, number), append(v.start, *number)
+}
+
+// set changes the numbers to a factor within the bounds.
+func (v *variable) set(factor float64) {
+	v.factor = max(v.least, min(v.most, factor))
+	for i, x := range v.numbers {
+		if *x = v.start[i] * v.factor; v.rate {
+			*x = v.start[i] / v.factor
 		}
-		return list
 	}
-	const from = 1e-6 // any number: the law is linear
-	for _, v := range free {
-		v.set(from)
-	}
-	at := times()
-	a, left, size := make([][]float64, len(rows)), make([]float64, len(rows)), make([]float64, len(rows))
-	for i := range rows {
-		_, size[i] = l.predict(c, &rows[i])
-		left[i] = size[i] - at[i]
-	}
-	for _, v := range free {
-		v.set(2 * from)
-		for i, t := range times() {
-			a[i] = append(a[i], t-at[i])
-			left[i] += t - at[i]
+}
+
+// minimise lowers the sum of the sizes of errors over variables: by the steps of Levenberg and Marquardt, over squares that are
+// weighted so that they add up to the sizes. It is false where the errors do not tell variables apart, and where one comes to a
+// bound that it should not.
+func minimise(free []*variable, errors func() []float64) bool {
+	at, damping := errors(), firstDamping
+	for gained := true; gained; {
+		slopes := make([][]float64, len(free))
+		for i, v := range free {
+			x, h := v.factor, v.factor*1e-3 // the law of the clock is solved to 1e-5
+			if x+h > v.most {
+				h = -h
+			}
+			v.set(x + h)
+			for r, e := range errors() {
+				slopes[i] = append(slopes[i], (e-at[r])/h)
+			}
+			v.set(x)
 		}
-		v.set(from)
-	}
-	x, ok := solve(a, left, size)
-	if !ok {
-		return false
-	}
-	for i, v := range free {
-		value := x[i] * from
-		if v.least == 0 && !(value > 0) {
+		if _, apart := stepOf(free, slopes, at, 0); !apart && damping == firstDamping {
 			return false
 		}
-		v.set(max(v.least, value))
+		for gained = false; !gained && damping < 1e6; damping *= 10 {
+			from := make([]float64, len(free))
+			step, _ := stepOf(free, slopes, at, damping)
+			for i, x := range step {
+				from[i] = free[i].factor
+				free[i].set(from[i] + x)
+			}
+			now := errors()
+			if gained = sizes(now) < sizes(at)*(1-1e-6); gained {
+				at, damping = now, max(1e-8, damping/1000)
+				continue
+			}
+			for i, v := range free {
+				v.set(from[i])
+			}
+		}
 	}
-	return true
+	return !slices.ContainsFunc(free, func(v *variable) bool { return v.open && (v.factor == v.least || v.factor == v.most) })
 }
 
-// solve is least squares of a·x = y, each row weighted by 1/size. ok is false where the rows
-// do not settle x.
-func solve(a [][]float64, y, size []float64) (x []float64, ok bool) {
-	if len(a) == 0 || len(a) < len(a[0]) || len(a[0]) == 0 {
-		return nil, false
+const (
+	firstDamping = 1e-3
+	leastSize    = 0.01 // of an error from which its size counts, not its square
+)
+
+func sizes(errors []float64) (sum float64) {
+	for _, e := range errors {
+		e = math.Abs(e)
+		sum += max(e-leastSize/2, min(e, leastSize)*e/(2*leastSize))
 	}
-	n := len(a[0])
-	normal := make([][]float64, n)
-	diagonal := make([]float64, n)
-	for i := range normal {
-		normal[i] = make([]float64, n+1)
-		for r := range a {
-			w := 1 / (size[r] * size[r])
-			for j := range n {
-				normal[i][j] += w * a[r][i] * a[r][j]
+	return sum
+}
+
+// stepOf is the step that lowers errors most, with variables that it would take beyond their bounds held there. apart is false
+// where some variables do the same.
+func stepOf(free []*variable, slopes [][]float64, at []float64, damping float64) (step []float64, apart bool) {
+	held := make([]bool, len(free))
+	for again := true; again; {
+		a := make([][]float64, len(free)) // the normal equations, each with its right side
+		for i := range free {
+			a[i] = make([]float64, len(free)+1)
+			for r, e := range at {
+				w := slopes[i][r] / max(math.Abs(e), leastSize)
+				for j := range free {
+					if !held[i] && !held[j] {
+						a[i][j] += w * slopes[j][r]
+					}
+				}
+				a[i][len(free)] -= w * e
 			}
-			normal[i][n] += w * a[r][i] * y[r]
+			a[i][i] *= 1 + damping
 		}
-		diagonal[i] = normal[i][i]
+		step, apart = solve(a)
+		again = false
+		for i, v := range free {
+			if out := v.factor == v.least && step[i] < 0 || v.factor == v.most && step[i] > 0; out && !held[i] {
+				held[i], again = true, true
+			}
+		}
 	}
-	for i := range n {
-		pivot := normal[i][i]
-		if !(pivot > 1e-12*diagonal[i]) { // what the other columns do not explain of this one
-			return nil, false
+	return step, apart
+}
+
+// solve solves the equations of a symmetric matrix, each with its right side; unknowns on which nothing depends are 0. unique
+// is false where the equations do not settle the others.
+func solve(a [][]float64) (x []float64, unique bool) {
+	x, unique = make([]float64, len(a)), true
+	diagonal := make([]float64, len(a))
+	for i := range a {
+		diagonal[i] = a[i][i]
+	}
+	for i, d := range diagonal {
+		if !(a[i][i] > 1e-9*d) { // what the others do not explain of it
+			unique = unique && d == 0
+			continue
 		}
-		for r := range n {
-			if f := normal[r][i] / pivot; r != i {
-				for j := i; j <= n; j++ {
-					normal[r][j] -= f * normal[i][j]
+		for r := range a {
+			if f := a[r][i] / a[i][i]; r != i {
+				for j := i; j <= len(a); j++ {
+					a[r][j] -= f * a[i][j]
 				}
 			}
 		}
 	}
-	for i := range n {
-		x = append(x, normal[i][n]/normal[i][i])
-	}
-	return x, true
-}
-
-// search lowers a loss over variables, within their bounds: one after the other, then all
-// along the way that this took them, which follows a valley (Powell).
-func search(free []variable, loss func() float64) {
-	was, now := make([]float64, len(free)), make([]float64, len(free))
-	for range 20 {
-		for i, v := range free {
-			was[i] = v.Value
-			v.set(lowest(func(x float64) float64 {
-				v.set(x)
-				return loss()
-			}, v.least, v.most))
-			now[i] = v.Value
-		}
-		move := func(t float64) float64 {
-			for i, v := range free {
-				v.set(max(v.least, min(v.most, now[i]+t*(now[i]-was[i]))))
-			}
-			return loss()
-		}
-		move(lowest(move, 0, 8))
-	}
-}
-
-// lowest is where f is least between a and b, to 1e-4, by golden section: f
-// falls, then rises.
-func lowest(f func(float64) float64, a, b float64) float64 {
-	const g = 0.6180339887498949
-	x, y := b-g*(b-a), a+g*(b-a)
-	fx, fy := f(x), f(y)
-	for b-a > 1e-4 {
-		if fx < fy {
-			b, y, fy = y, x, fx
-			x = b - g*(b-a)
-			fx = f(x)
-		} else {
-			a, x, fx = x, y, fy
-			y = a + g*(b-a)
-			fy = f(y)
+	for i, d := range diagonal {
+		if a[i][i] > 1e-9*d {
+			x[i] = a[i][len(a)] / a[i][i]
 		}
 	}
-	return (a + b) / 2
-}
-
-// grid sets q to where f is least of n values from from/per on in steps of 1/per, the first
-// of equals, and returns that least.
-func grid(q *float64, from, per float64, n int, f func() float64) float64 {
-	best, least := *q, math.Inf(1)
-	for i := range n {
-		*q = (from + float64(i)) / per
-		if v := f(); v < least {
-			best, least = *q, v
-		}
-	}
-	*q = best
-	return f()
+	return x, unique
 }
 
 // An estimate is one number of several. Where it is one of them, which: else -1.

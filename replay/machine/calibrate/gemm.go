@@ -27,14 +27,14 @@ func gemmLaw() law {
 		},
 	}
 	l.ways = []way{
-		l.scaled("time of GEMMs, the base's rate times one factor", l.keys[0]),
+		{how: "time of GEMMs, the base's rate times one factor", keys: l.keys[:1]},
 		{
 			how: "time of GEMMs over waves, multiply-adds a tile and the memory's time for the operands", keys: l.keys[:3],
-			fit: func(c *calibration) bool { return c.fitTiles(false) },
+			fit: func(c *calibration) bool { return c.fitTiles(l, false) },
 		},
 		{
 			how:  "time of GEMMs by the tiles of their kernels' names, each with its slowness; preferences that best reproduce which the library takes, and the times",
-			keys: l.keys, fit: func(c *calibration) bool { return c.fitTiles(true) },
+			keys: l.keys, fit: func(c *calibration) bool { return c.fitTiles(l, true) },
 		},
 	}
 	return l
@@ -148,7 +148,14 @@ func ownedLaw() law {
 		fit: func(c *calibration) bool {
 			rows := l.rows(c)
 			c.m.Matmul.Owned.Mark = machine.Sourced
-			grid(&c.m.Matmul.Owned.Value, 1, 1, 8, func() float64 { return l.error(c, rows) })
+			best, least := 0.0, math.Inf(1)
+			for owned := 1.0; owned <= 8; owned++ {
+				c.m.Matmul.Owned.Value = owned
+				if e := l.error(c, rows); e < least {
+					best, least = owned, e
+				}
+			}
+			c.m.Matmul.Owned.Value = best
 			return len(rows) > 0
 		},
 	}}

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A law is parameters that are read together. Its ways of reading them are tried on rows
-// that are left out: the base profile's parameters are replaced only by a way that predicts
-// those better (rule E6).
+// A law is parameters that are read together: they are where the errors of its prediction over its rows are least. Ways of
+// reading them, each with more freedom than those before, are tried on rows that are left out: the base profile's
+// parameters are replaced only by a way that predicts those better (rule E6).
 type law struct {
 	name    string   // "library.all_reduce, few channels"
 	keys    []string // of its parameters
@@ -19,15 +21,17 @@ type law struct {
 	rows    func(c *calibration) []dataset.Row
 	predict func(c *calibration, r *dataset.Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
 	weight  func(measured float64) float64                                     // of a row's error, from its seconds; nil: all alike
-	settle  func(c *calibration)                                               // of the rows, not of the machine: for the base; may be nil
-	ways    []way                                                              // each with more freedom than those before
+	reads   func(key string, r *dataset.Row) bool                              // whether the row tells of a parameter; nil: each does
+	beside  func(c *calibration, r *dataset.Row) *machine.Quantity             // what the row has beside the machine's parameters; may be nil
+	ways    []way
 }
 
 // A way of reading a law off rows.
 type way struct {
-	how  string   // the profile says it as the source
-	keys []string // the parameters that it settles
-	fit  func(c *calibration) bool
+	how    string                    // the profile says it as the source
+	keys   []string                  // the parameters that it settles
+	scaled bool                      // they are the base's times one factor
+	fit    func(c *calibration) bool // nil: where the law's errors are least
 }
 
 // A choice is how a law was read.
@@ -43,60 +47,57 @@ type choice struct {
 // decide.
 const mostError = 1
 
-// error is the mean error of c.m over rows: |log(predicted/measured)|.
-func (l *law) error(c *calibration, rows []dataset.Row) float64 {
-	var sum, weights float64
+// errors are those of c.m over rows, times weights whose mean is 1.
+func (l *law) errors(c *calibration, rows []dataset.Row, of func(predicted, measured float64) float64) []float64 {
+	list, sum := make([]float64, len(rows)), 0.0
 	for i := range rows {
-		e, w := float64(mostError), 1.0
-		p, m := l.predict(c, &rows[i])
-		if p > 0 && m > 0 {
-			e = min(mostError, math.Abs(math.Log(p/m)))
-		}
+		predicted, measured := l.predict(c, &rows[i])
+		weight := 1.0
 		if l.weight != nil {
-			w = l.weight(m)
+			weight = l.weight(measured)
 		}
-		sum, weights = sum+e*w, weights+w
+		list[i], sum = of(predicted, measured)*weight, sum+weight
 	}
-	if weights == 0 {
-		return 0
+	for i := range list {
+		list[i] *= float64(len(rows)) / sum
 	}
-	return sum / weights
+	return list
 }
 
-// run reads the law. With refit the way with most freedom that the rows settle is taken, whatever the
-// left-out rows say.
+// muchBetter is the error of a way over that of the base, or of a way with less freedom, from which on it is taken: smaller
+// differences are those between parts of the rows.
+const muchBetter = 0.99
+
+// error is the mean error of c.m over rows: |log(predicted/measured)|.
+func (l *law) error(c *calibration, rows []dataset.Row) float64 {
+	if len(rows) == 0 {
+		return 0
+	}
+	e, _ := mean(l.errors(c, rows, func(predicted, measured float64) float64 {
+		if !(predicted > 0 && measured > 0) {
+			return mostError
+		}
+		return min(mostError, math.Abs(math.Log(predicted/measured)))
+	}))
+	return e
+}
+
+// run reads the law.
 func (l law) run(c *calibration) {
 	rows, before := l.rows(c), c.m
 	read := choice{Law: l.name, Rows: len(rows)}
 	var chosen *way
 	if fresh(rows) {
-		if l.settle != nil {
-			l.settle(c)
-		}
+		l.fit(c, way{})
 		read.Base = l.error(c, rows)
 		read.Err = read.Base
-		var errs []float64
-		if !c.refit {
-			errs = l.leaveOut(c, rows)
-		}
 		best := c
-		for i := range l.ways {
-			trial := c.copy()
-			if !c.refit && errs[i] >= read.Err || !l.ways[i].fit(trial) {
-				continue
-			}
-			chosen, best = &l.ways[i], trial
-			if !c.refit {
-				read.Err = errs[i]
+		for i, e := range l.leaveOut(c, rows) {
+			if trial := c.copy(); e < muchBetter*read.Err && l.fit(trial, l.ways[i]) {
+				chosen, best, read.Err, read.How = &l.ways[i], trial, e, l.ways[i].how
 			}
 		}
 		c.m, c.wait = best.m, best.wait
-		if chosen != nil {
-			read.How = chosen.how
-		}
-		if c.refit {
-			read.Err = l.error(c, rows)
-		}
 	}
 	if len(rows) > 0 {
 		c.found.Choices = append(c.found.Choices, read)
@@ -141,7 +142,7 @@ func (l *law) leaveOut(c *calibration, rows []dataset.Row) []float64 {
 		})
 		for i := range l.ways {
 			e := float64(mostError)
-			if trial := train.copy(); l.ways[i].fit(trial) {
+			if trial := train.copy(); l.fit(trial, l.ways[i]) {
 				e = l.error(trial, out)
 			}
 			errs[i] += e * float64(len(out)) / float64(len(rows))
@@ -181,27 +182,33 @@ func (c *calibration) copy() *calibration {
 	return &t
 }
 
-// scaled is a way that changes parameters of the base by one factor, the median of measured over
-// predicted: times are multiplied by it and rates divided.
-func (l *law) scaled(how string, keys ...string) way {
-	return way{how: how, keys: keys, fit: func(c *calibration) bool {
-		var all []float64
-		for _, r := range l.rows(c) {
-			if p, m := l.predict(c, &r); p > 0 && m > 0 {
-				all = append(all, m/p)
+// fit has the parameters of a way, as far as rows tell of them, further variables and what rows have beside them where the
+// errors over the rows are least. It is false where the rows do not settle them.
+func (l *law) fit(c *calibration, w way, free ...*variable) bool {
+	if w.fit != nil {
+		return w.fit(c)
+	}
+	rows := l.rows(c)
+	for _, key := range w.keys {
+		e := find(&c.m, key)
+		switch {
+		case l.reads != nil && !slices.ContainsFunc(rows, func(r dataset.Row) bool { return l.reads(key, &r) }):
+		case len(free) == 0 || !w.scaled:
+			v := newVariable(key, e.Quantity, e.Dims[0] == machine.Rate || e.Dims[0] == machine.Flops)
+			if e.Quantity != &c.m.Clock.Link && strings.HasSuffix(key, ".link") { // no more than leaves a GPU
+				v.least = max(v.least, e.Quantity.Value/c.m.Fabric.Egress.Value)
 			}
+			free = append(free, v)
+		default:
+			free[0].add(&e.Quantity.Value)
 		}
-		f := median(all)
-		for _, v := range c.of(keys...) {
-			if v.Value *= f; v.rate {
-				v.Value /= f * f
-			}
+	}
+	for i := 0; i < len(rows) && l.beside != nil; i++ {
+		if q := l.beside(c, &rows[i]); q != nil && !slices.ContainsFunc(free, func(v *variable) bool { return v.numbers[0] == &q.Value }) {
+			free = append(free, newVariable("wait", q, false))
 		}
-		return f > 0
-	}}
-}
-
-// solved is a way that settles all parameters of a law that is linear in them.
-func (l *law) solved(how string) way {
-	return way{how: how, keys: l.keys, fit: func(c *calibration) bool { return l.linear(c, c.of(l.keys...)) }}
+	}
+	return len(rows) >= len(free) && len(free) > 0 && minimise(free, func() []float64 {
+		return l.errors(c, rows, func(predicted, measured float64) float64 { return predicted/measured - 1 })
+	})
 }

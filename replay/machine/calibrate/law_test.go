@@ -138,7 +138,7 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 		for seed := range uint64(3) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			some := slices.DeleteFunc(slices.Clone(rows), func(dataset.Row) bool { return rng.IntN(10) < 3 })
-			res, err := fitted(some, machinetest.Load(t, name), seed == 0)
+			res, err := Calibrate(some, machinetest.Load(t, name))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -121,18 +121,17 @@ type reading struct {
 	why      string // the rows cannot be of the base's machine
 }
 
-// line is the straight line of least relative error of y over x.
+// line is the straight line of least relative squares of y over x.
 func (c *calibration) line(rows []dataset.Row, x, y perRow) (intercept, slope float64, ok bool) {
-	var a [][]float64
-	var values []float64
+	var n, sx, sxx, sy, sxy float64
 	for i := range rows {
-		a, values = append(a, []float64{1, x(c, &rows[i])}), append(values, y(c, &rows[i]))
+		at, value := x(c, &rows[i]), y(c, &rows[i])
+		w := 1 / (value * value)
+		n, sx, sxx, sy, sxy = n+w, sx+w*at, sxx+w*at*at, sy+w*value, sxy+w*at*value
 	}
-	v, ok := solve(a, values, values)
-	if !ok {
-		return 0, 0, false
-	}
-	return v[0], v[1], true
+	d := n*sxx - sx*sx
+	slope = (n*sxy - sx*sy) / d
+	return (sy - slope*sx) / n, slope, d > 1e-12*n*sxx
 }
 
 // run reads the number or table.

@@ -8,69 +8,68 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A tileFit is a fit of Rate, TileStart, Exposed, Reduce and the tiles under way, on a machine without recorded times.
-type tileFit struct {
-	*calibration
-	rows []dataset.Row
-}
-
-// fitTiles settles the law of tiles and, with choices, what differs between tiles and which
-// the library prefers, where enough rows name their kernels. Where they do not, which tile
-// each row had hangs on the law itself: so it goes in turns. Where two tiles are about as
-// good, the choices may go round in a circle: after twenty turns, which are more than it
-// takes to come to it, the turn that leaves least counts.
-func (c *calibration) fitTiles(choices bool) bool {
+// fitTiles settles the law of tiles and, with choices, what differs between tiles and which the library prefers, where
+// enough rows name their kernels. The most frequent tile is the reference of the others, of which those seen once are as fast.
+func (c *calibration) fitTiles(l law, choices bool) bool {
 	rows, named := c.tileRows()
-	t := tileFit{c, rows}
-	shapes := c.m.Matmul.Shapes
-	c.m.Matmul.Shapes = machine.Table{}
-	if choices && named {
-		t.candidates()
+	mm := &c.m.Matmul
+	shapes := mm.Shapes
+	if mm.Shapes = (machine.Table{}); choices && named {
+		c.candidates(rows)
 	}
-	if len(rows) < 4 || !c.m.Matmul.Tiles.Known() {
+	if len(rows) < 4 || !mm.Tiles.Known() {
 		return false
 	}
-	best, least := c.m, math.Inf(1)
-	for turn := range 40 {
-		if !t.line() {
-			return false
+	w, seen := way{keys: l.keys[:3]}, make([]int, len(mm.Tiles.Rows))
+	for i := range rows {
+		t := c.tiling(&rows[i])
+		if at := c.index(t.Rows, t.Columns); at >= 0 {
+			seen[at]++
 		}
-		if choices {
-			t.slowness()
-			t.reduce()
-		}
-		left := residual(c, rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
-			return c.timing(r) + c.tiling(r).Seconds, seconds(c, r)
-		})
-		if turn >= 20 && left < least {
-			best, least = clone(c.m), left
+		if choices && t.Splits > 1 {
+			w.keys = l.keys[:4]
 		}
 	}
-	if c.m = best; choices && named {
-		t.prefer()
+	var slowness []*variable
+	for i, tile := range mm.Tiles.Rows {
+		if !choices {
+			break
+		}
+		if tile[3] = 1; seen[i] > 1 && i != slices.Index(seen, slices.Max(seen)) {
+			v := &variable{factor: 1, least: 0.1, most: 10}
+			v.add(&tile[3])
+			slowness = append(slowness, v)
+		}
 	}
-	c.m.Matmul.Shapes = shapes
-	return true
+	l.predict = func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+		return c.tiling(r).Seconds, kernel(c, r)
+	}
+	ok := l.fit(c, w, slowness...)
+	if ok && choices && named {
+		c.prefer(rows)
+	}
+	mm.Shapes = shapes
+	return ok
 }
 
 // newcomer is where the search for a preference begins of a tile that the base lacks.
 const newcomer = 1.1
 
 // candidates adds tiles that several rows name.
-func (t *tileFit) candidates() {
+func (c *calibration) candidates(rows []dataset.Row) {
 	seen := map[tileName]int{}
-	for i := range t.rows {
-		name, _, _ := tileOf(&t.rows[i])
-		if name.split = false; t.index(name.rows, name.columns) < 0 {
+	for i := range rows {
+		name, _, _ := tileOf(&rows[i])
+		if name.split = false; c.index(name.rows, name.columns) < 0 {
 			seen[name]++
 		}
 	}
 	for name, n := range seen {
 		if n >= 4 {
-			t.m.Matmul.Tiles.Rows = append(t.m.Matmul.Tiles.Rows, []float64{float64(name.rows), float64(name.columns), newcomer, 1})
+			c.m.Matmul.Tiles.Rows = append(c.m.Matmul.Tiles.Rows, []float64{float64(name.rows), float64(name.columns), newcomer, 1})
 		}
 	}
-	slices.SortFunc(t.m.Matmul.Tiles.Rows, slices.Compare[[]float64])
+	slices.SortFunc(c.m.Matmul.Tiles.Rows, slices.Compare[[]float64])
 }
 
 // index is the candidate of a tile, or -1.
@@ -92,81 +91,6 @@ func (c *calibration) tiling(r *dataset.Row) machine.Tiling {
 	return c.m.LawWithTile(w.M, w.N, w.K, n.rows, n.columns, splits)
 }
 
-// loop is the time of a tile's multiply-adds at the rate, in seconds.
-func (t *tileFit) loop(rows, columns, k float64) float64 {
-	return 2 * rows * columns * k * t.m.GPU.CUs.Value / t.m.Matmul.Rate.Value
-}
-
-// whole calls f for each row of a candidate that the memory does not limit and that is not
-// split, with the candidate's index, the time of its loop and the memory's time.
-func (t *tileFit) whole(f func(r *dataset.Row, g machine.Tiling, i int, loop, moving float64)) {
-	for i := range t.rows {
-		r := &t.rows[i]
-		g, w := t.tiling(r), r.Workload
-		if at := t.index(g.Rows, g.Columns); !g.InMemory && g.Splits <= 1 && at >= 0 {
-			f(r, g, at, t.loop(float64(g.Rows), float64(g.Columns), float64(w.K)), t.m.Moving(w.M, w.N, w.K))
-		}
-	}
-}
-
-// line settles TileStart, Rate and Exposed.
-func (t *tileFit) line() bool {
-	var a [][]float64
-	var y []float64
-	mm := &t.m.Matmul
-	t.whole(func(r *dataset.Row, g machine.Tiling, _ int, loop, moving float64) {
-		waves := float64(g.Waves)
-		a = append(a, []float64{waves, waves * loop * mm.Slowness(g.Rows, g.Columns), moving})
-		y = append(y, kernel(t.calibration, r))
-	})
-	x, ok := solve(a, y, y)
-	if !ok || !(x[0] > 0) || !(x[1] > 0) {
-		return false
-	}
-	mm.TileStart.Value, mm.Rate.Value, mm.Exposed.Value = x[0], mm.Rate.Value/x[1], max(leastExposed, x[2])
-	return true
-}
-
-// leastExposed stands for none: rows that the memory's part does not show in.
-const leastExposed = 1e-4
-
-// slowness is the median of what the line leaves of each tile. The most
-// frequent tile is the reference; those seen once only keep 1.
-func (t *tileFit) slowness() {
-	mm := &t.m.Matmul
-	left := make([][]float64, len(mm.Tiles.Rows))
-	t.whole(func(r *dataset.Row, g machine.Tiling, i int, loop, moving float64) {
-		exposed := mm.Exposed.Value * moving
-		left[i] = append(left[i], ((kernel(t.calibration, r)-exposed)/float64(g.Waves)-mm.TileStart.Value)/loop)
-	})
-	reference := 0
-	for i := range left {
-		if len(left[i]) > len(left[reference]) {
-			reference = i
-		}
-	}
-	for i, tile := range mm.Tiles.Rows {
-		tile[3] = 1
-		if i != reference && len(left[i]) > 1 {
-			tile[3] = median(left[i])
-		}
-	}
-}
-
-// reduce is the median of what that leaves of GEMMs in parts, beyond the sums' traffic.
-func (t *tileFit) reduce() {
-	var left []float64
-	for i := range t.rows {
-		r := &t.rows[i]
-		if g := t.tiling(r); g.Splits > 1 {
-			left = append(left, kernel(t.calibration, r)-g.Seconds+t.m.Matmul.Reduce.Or(0))
-		}
-	}
-	if len(left) > 0 {
-		t.m.Matmul.Reduce = machine.Quantity{Value: max(1e-9, median(left)), Source: "rows"}
-	}
-}
-
 // Preferences are searched on a grid, one tile after the other: a tile
 // that the library does not take counts as much as an error of so much of the time.
 const (
@@ -177,23 +101,22 @@ const (
 )
 
 // prefer settles the candidates' preferences.
-func (t *tileFit) prefer() {
+func (c *calibration) prefer(rows []dataset.Row) {
 	type option struct {
-		tile                        int
+		tile                        []float64
 		expected, reducing, missing float64 // seconds; what choosing it is off by
 	}
-	mm := &t.m.Matmul
+	mm := &c.m.Matmul
 	var options [][]option
-	for i := range t.rows {
-		r := &t.rows[i]
-		w, measured := r.Workload, kernel(t.calibration, r)
-		n, _, _ := tileOf(r)
+	for i := range rows {
+		w, measured := rows[i].Workload, kernel(c, &rows[i])
+		n, _, _ := tileOf(&rows[i])
 		var of []option
-		for i, c := range mm.Tiles.Rows {
-			for _, splits := range t.m.Splits(w.M, w.N, w.K, int(c[0]), int(c[1])) {
-				g := t.m.LawWithTile(w.M, w.N, w.K, int(c[0]), int(c[1]), splits)
-				loop := t.loop(c[0], c[1], float64(w.K)/float64(splits))
-				o := option{i, float64(g.Waves) * (mm.TileStart.Value + loop), t.m.Reducing(w.M, w.N, splits), min(0.5, off(g.Seconds, measured))}
+		for _, tile := range mm.Tiles.Rows {
+			for _, splits := range c.m.Splits(w.M, w.N, w.K, int(tile[0]), int(tile[1])) {
+				g := c.m.LawWithTile(w.M, w.N, w.K, int(tile[0]), int(tile[1]), splits)
+				loop := 2 * tile[0] * tile[1] * float64(w.K) / float64(splits) * c.m.GPU.CUs.Value / mm.Rate.Value
+				o := option{tile, float64(g.Waves) * (mm.TileStart.Value + loop), c.m.Reducing(w.M, w.N, splits), min(0.5, off(g.Seconds, measured))}
 				if g.Rows != n.rows || g.Columns != n.columns || n.split != (splits > 1) {
 					o.missing += wrongTile
 				}
@@ -207,7 +130,7 @@ func (t *tileFit) prefer() {
 		for _, of := range options {
 			missing, least := 0.0, math.Inf(1)
 			for _, o := range of {
-				if e := o.expected*mm.Tiles.Rows[o.tile][2] + o.reducing; e < least {
+				if e := o.expected*o.tile[2] + o.reducing; e < least {
 					missing, least = o.missing, e
 				}
 			}
@@ -218,12 +141,14 @@ func (t *tileFit) prefer() {
 	best := score()
 	for range preferenceRounds {
 		for _, tile := range mm.Tiles.Rows {
-			was := tile[2]
-			if s := grid(&tile[2], leastPreference, preferenceGrid, mostPreference-leastPreference+1, score); s < best-1e-9 {
-				best = s
-			} else {
-				tile[2] = was
+			preferred := tile[2]
+			for at := leastPreference; at <= mostPreference; at++ {
+				tile[2] = float64(at) / preferenceGrid
+				if s := score(); s < best-1e-9 {
+					best, preferred = s, tile[2]
+				}
 			}
+			tile[2] = preferred
 		}
 	}
 }

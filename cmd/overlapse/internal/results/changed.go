@@ -30,7 +30,7 @@ func eachOperation(w *workload.Workload, run *trace.Run, steps *plan.Steps,
 ) {
 	iterations, _ := workload.IterationsOf(w)
 	each := func(s trace.Span, id int32, ranks int) {
-		if id >= 0 && steps.Has(int(w.Ops[id].Step)) && (run.Repeats == nil || int(iterations[id]) < run.Repeats.Simulated) {
+		if id >= 0 && steps.Has(int(w.Ops[id].Step)) {
 			f(s, &w.Ops[id], iterations[id], ranks)
 		}
 	}
