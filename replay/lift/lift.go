@@ -147,6 +147,7 @@ func (l *lifter) steps() {
 		products         int // kernels that multiply matrices
 	}
 	all, most := make([]ran, len(l.Steps)), 0
+	unmarked, outside := 0, 0 // ranks with operations of which none is of an iteration, and these
 	for i := range all {
 		all[i].to = trace.Infinity
 	}
@@ -165,7 +166,9 @@ func (l *lifter) steps() {
 				}
 			}
 		}
-		most += has
+		if most += has; has == 0 && len(l.sources[row].Ops) > 0 {
+			unmarked, outside = unmarked+1, outside+len(l.sources[row].Ops)
+		}
 		for at := range all {
 			if each[2*at] == trace.Infinity {
 				continue
@@ -209,8 +212,12 @@ func (l *lifter) steps() {
 		rows[at], steps = int32(len(steps)), append(steps, l.Steps[at])
 	}
 	l.cutSteps(kept, func(at int) (ops, products int) { return all[at].ops, all[at].products })
+	if unmarked > 0 && slices.ContainsFunc(kept, func(at int) bool { return !l.Steps[at].Found }) {
+		l.Damage.Apart += outside
+		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("no iteration is marked on %s, while others mark some: %d kernels and copies are of none", counted(unmarked, "rank", "ranks"), outside))
+	}
 	if apart > 0 {
-		l.Damage.Apart = ops
+		l.Damage.Apart += ops
 		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%d of %s did not run on all ranks at one time: their %d kernels and copies are of no iteration", apart, counted(len(l.Steps), "marked iteration", "marked iterations"), ops))
 	}
 	l.Steps = steps

@@ -68,7 +68,28 @@ func iterationSteps(ranks []rankOps) (steps []workload.Step) {
 			m.step = row
 		}
 	}
+	dropUnmarked(ranks, len(steps))
 	return steps
+}
+
+// dropUnmarked leaves out the marks above the device of iterations that a rank does not mark on its host, while other ranks do: its
+// recording began within them, or the mark is lost, and only a part of the operations is below the mark above the device. A rank
+// without any mark on its host has none to compare.
+func dropUnmarked(ranks []rankOps, steps int) {
+	anywhere, here := make([]bool, steps), make([]map[int32]bool, len(ranks)) // marked on a host
+	for i := range ranks {
+		here[i] = map[int32]bool{}
+		for _, m := range ranks[i].marks {
+			if m.host {
+				anywhere[m.step], here[i][m.step] = true, true
+			}
+		}
+	}
+	for i := range ranks {
+		if len(here[i]) > 0 {
+			ranks[i].marks = slices.DeleteFunc(ranks[i].marks, func(m mark) bool { return anywhere[m.step] && !here[i][m.step] })
+		}
+	}
 }
 
 // outermost leaves of marks inside one another on a lane the outer one: an engine and its model runner both mark a pass.
