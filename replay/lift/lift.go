@@ -33,6 +33,9 @@ type Options struct {
 	// WithoutHosts leaves out what the hosts did, which only a replay needs, Workload.Hosts, and drops the run's Calls.
 	WithoutHosts bool
 
+	// Sample leaves out iterations of many that run the same kernels (rule V36).
+	Sample bool
+
 	// Sizes and tiles of kernels, beside those of Dataflow, by kernel: its name, whole or up to its
 	// arguments, or name@workgroups for launches with that number of workgroups.
 	Shapes map[string]workload.Shape
@@ -50,11 +53,52 @@ const NoDeviceOperation = "the run holds no device operation"
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
 func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
+	w, err := workloadWithout(run, o, nil)
+	if err != nil || !o.Sample {
+		return w, err
+	}
+	first, n := w.Sample()
+	if n == 0 {
+		return w, nil
+	}
+	part, err := workloadWithout(run, o, outside(w, first, n))
+	if err != nil {
+		return nil, err
+	}
+	last := first + n - 1
+	part.Damage = w.Damage
+	part.Notes = append(part.Notes, fmt.Sprintf("%d of %d iterations are replayed, %s to %s: all run the same kernels, and these are nearest to the median time of all",
+		n, len(w.Steps), w.Steps[first].Name, w.Steps[last].Name))
+	return part, nil
+}
+
+// outside are the operations of a workload that are neither of n steps nor between them.
+func outside(w *workload.Workload, first, n int) map[trace.SpanID]bool {
+	out := map[trace.SpanID]bool{}
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		inside := op.Step >= int32(first) && op.Step < int32(first+n)
+		if op.Step < 0 {
+			inside = op.Start >= w.Steps[first].Start[op.Rank] && op.Start <= w.Steps[first+n-1].End[op.Rank]
+		}
+		if !inside && !w.Copies[op.Rank] {
+			out[op.Span] = true
+		}
+	}
+	return out
+}
+
+// workloadWithout is Workload without some operations.
+func workloadWithout(run *trace.Run, o Options, out map[trace.SpanID]bool) (*workload.Workload, error) {
 	w := &workload.Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	l := lifter{Workload: w, opt: o, sources: make([]rankOps, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
 	l.noteEstimates()
 	l.noteKernels()
 	l.findLead()
+	if out != nil {
+		maps.Copy(out, l.lead)
+		l.lead = out
+	}
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
@@ -124,7 +168,7 @@ type lifter struct {
 	sources []rankOps             // by row of Run.Ranks
 	flows   [][][]workload.Edge   // by row of Run.Ranks, op: what its data depend on
 	ids     []int                 // by row of Run.Ranks: its rank in the world
-	lead    map[trace.SpanID]bool // operations launched before the profiler recorded
+	lead    map[trace.SpanID]bool // operations launched before the profiler recorded, and those of other iterations than Sample's
 	refuted int                   // number of dependencies that host calls suggest and times contradict
 
 	unseen     bool    // ranks of the job were not captured
