@@ -53,39 +53,7 @@ const NoDeviceOperation = "the run holds no device operation"
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
 func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
-	w, err := workloadWithout(run, o, nil)
-	if err != nil || !o.Sample {
-		return w, err
-	}
-	first, n := w.Sample()
-	if n == 0 {
-		return w, nil
-	}
-	part, err := workloadWithout(run, o, outside(w, first, n))
-	if err != nil {
-		return nil, err
-	}
-	last := first + n - 1
-	part.Damage = w.Damage
-	part.Notes = append(part.Notes, fmt.Sprintf("%d of %d iterations are replayed, %s to %s: all run the same kernels, and these are nearest to the median time of all",
-		n, len(w.Steps), w.Steps[first].Name, w.Steps[last].Name))
-	return part, nil
-}
-
-// outside are the operations of a workload that are neither of n steps nor between them.
-func outside(w *workload.Workload, first, n int) map[trace.SpanID]bool {
-	out := map[trace.SpanID]bool{}
-	for i := range w.Ops {
-		op := &w.Ops[i]
-		inside := op.Step >= int32(first) && op.Step < int32(first+n)
-		if op.Step < 0 {
-			inside = op.Start >= w.Steps[first].Start[op.Rank] && op.Start <= w.Steps[first+n-1].End[op.Rank]
-		}
-		if !inside && !w.Copies[op.Rank] {
-			out[op.Span] = true
-		}
-	}
-	return out
+	return workloadWithout(run, o, nil)
 }
 
 // workloadWithout is Workload without some operations.
@@ -134,7 +102,11 @@ func workloadWithout(run *trace.Run, o Options, out map[trace.SpanID]bool) (*wor
 		run.Calls = nil
 	}
 	l.collect()
-	l.Classify()
+	if alike := l.Classify(); alike && o.Sample && out == nil {
+		if first, n := l.sample(); n > 0 {
+			return l.stretch(first, n)
+		}
+	}
 	if len(run.Spans) > 1<<20 {
 		debug.FreeOSMemory() // calls and what matching needed
 	}
@@ -258,7 +230,8 @@ func (l *lifter) steps() {
 	l.cutSteps(kept, func(at int) (ops, products int) { return all[at].ops, all[at].products })
 	if unmarked > 0 && slices.ContainsFunc(kept, func(at int) bool { return !l.Steps[at].Found }) {
 		l.Damage.Apart += outside
-		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("no iteration is marked on %s, while others mark some: %d kernels and copies are of none", counted(unmarked, "rank", "ranks"), outside))
+		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("no iteration is marked on %s, while others mark some: "+
+			"%d kernels and copies are of none", counted(unmarked, "rank", "ranks"), outside))
 	}
 	if apart > 0 {
 		l.Damage.Apart += ops

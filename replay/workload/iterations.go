@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"hash/maphash"
-	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -250,63 +249,6 @@ func (w *Workload) same(a, b, from, to int32) bool {
 		c.Alone == d.Alone && c.Shortest == d.Shortest && c.Scale == d.Scale && c.Arrive-shift == d.Arrive && c.Depart-shift == d.Depart && c.Own == d.Own
 }
 
-// The iterations that stand for all of many: at least so many after a first one, and so many more that the standard error of their
-// median time is below sampleError, relative: half of what two runs of one program differ by (rule E8).
-const (
-	fewestSampled = 12
-	sampleError   = 0.003
-)
-
-// Sample is a stretch of n marked steps that stands for all of a workload with at least twice as many, where these run the same
-// kernels one step after another on every rank (rule V36): of the stretches that are long enough the one whose times are nearest to
-// the median of all. n is 0 where every step counts. It needs TimeSteps.
-func (w *Workload) Sample() (first, n int) {
-	all := len(w.Steps)
-	if all < 2*(fewestSampled+1) || w.Origins != nil {
-		return 0, 0
-	}
-	runs, _ := w.contents()
-	var times []trace.Time // by step but the first, from the end of the one before to its end
-	for i := range w.Steps {
-		s := &w.Steps[i]
-		if s.Found || s.Batch.Phase != NoPhase || i > 1 && runs[i] != runs[1] || slices.Contains(s.Start, trace.Infinity) {
-			return 0, 0
-		}
-		if i == 0 {
-			continue
-		}
-		before := w.Steps[i-1].End
-		for rank, end := range before {
-			if s.Start[rank] < end {
-				return 0, 0
-			}
-		}
-		times = append(times, slices.Max(s.End)-slices.Max(before))
-	}
-	median := overlap.Median(times)
-	off := make([]trace.Time, len(times))
-	for i, t := range times {
-		off[i] = max(t-median, median-t)
-	}
-	// 1.48 median deviations are a standard deviation; the median of k values has 1.25 of these over the root of k.
-	need := 1.48 * 1.25 * float64(overlap.Median(off)) / (sampleError * float64(max(1, median)))
-	k := max(fewestSampled, int(math.Ceil(need*need)))
-	if 2*(k+1) > all {
-		return 0, 0
-	}
-	least := trace.Infinity
-	for i := range len(times) - k + 1 {
-		sum := trace.Time(0)
-		for _, t := range off[i : i+k] {
-			sum += t
-		}
-		if sum < least {
-			least, first = sum, i
-		}
-	}
-	return first, k + 1
-}
-
 // Serves reports whether the steps are those of a serving engine.
 func (w *Workload) Serves() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Batch.Phase != NoPhase })
@@ -326,10 +268,10 @@ type stepKind struct {
 // Classify sets the class of each step: of the steps of one phase, or of none, those whose times and work differ by more
 // than apart are of several classes, by time. Steps of the same kernels are of one class whatever they take: something
 // disturbed one of them. The first step alone is no class where no phase is stated, since a program starts with it.
-// It needs TimeSteps.
-func (w *Workload) Classify() {
-	phases := map[Phase][]stepKind{}
-	for _, k := range w.stepKinds() {
+// It needs TimeSteps. It reports whether all steps but the first run the same kernels.
+func (w *Workload) Classify() (alike bool) {
+	phases, kinds := map[Phase][]stepKind{}, w.stepKinds()
+	for _, k := range kinds {
 		p := w.Steps[k.steps[0]].Batch.Phase
 		phases[p] = append(phases[p], k)
 	}
@@ -360,6 +302,7 @@ func (w *Workload) Classify() {
 	if n := len(w.Steps); n > 1 && w.Steps[0].Batch.Phase == NoPhase && w.Steps[0].Class == 0 && w.Steps[1].Batch.Phase == NoPhase {
 		w.Steps[0].Class = w.Steps[1].Class // the program's start
 	}
+	return len(kinds) == 1 || len(kinds) == 2 && len(kinds[0].steps) == 1 && kinds[0].steps[0] == 0
 }
 
 // stepKinds are the kinds of steps, in the order of their first steps.
