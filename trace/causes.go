@@ -1,5 +1,7 @@
 package trace
 
+import "strings"
+
 const (
 	// leastStall is from when a kernel that nothing holds up is late, ns. Launched ones begin within some microseconds of
 	// the end of the work before them, on AMD's queues within some tens.
@@ -45,20 +47,29 @@ func (d *Damage) stalls(r *Run) {
 	d.odd(far, float64(away)/float64(max(1, away+busy)), "begin more than an hour behind all work before them: their times are wrong")
 	kernels := float64(max(1, d.Kernels))
 	if odd := min(float64(n)/kernels, float64(late)/float64(max(1, busy))); odd > fewOdd {
-		d.Odd += int(odd*kernels + 0.5)
+		d.Odd, d.oddTime = d.Odd+int(odd*kernels+0.5), max(d.oddTime, odd)
 		d.say("%d of %d kernels and copies begin late, by %.1f ms in all, though they were launched and all before them had ended: work before them is missing, or took longer than recorded", n, d.Kernels, float64(late)/1e6)
 	}
 }
 
-// crowded counts the kernels that begin on a queue before one has ended that is not the last before them. A queue runs
-// kernels in order, and only the next one may begin early, as with programmatic dependent launch.
+// crowded counts the kernels that run on a queue beside others that must have ended before. A queue runs kernels in order. Only the
+// next one may begin early, as with programmatic dependent launch: it waits for the one before, so that it ends later, and that one
+// has to say that it is near its end, which NCCL's and RCCL's kernels never do but those of symmetric memory.
+//
+//	|AAAAAAAA|       C begins before A has ended, the last but one
+//	   |BBBBBBBBB|   D ends before B
+//	      |C|
+//	          |D|
 func (d *Damage) crowded(r *Run) {
 	type queue struct {
 		rank, device int32
 		id           int64
 	}
-	type ends struct{ last, older Time }
-	queues := map[queue]*ends{}
+	type ends struct {
+		last, older Time
+		whole       bool // the last kernel lets none begin before its end
+	}
+	queues, whole := map[queue]*ends{}, map[NameID]bool{}
 	n, together, all := 0, Time(0), Time(0)
 	for i := range r.Spans {
 		s := &r.Spans[i]
@@ -67,15 +78,23 @@ func (d *Damage) crowded(r *Run) {
 			continue
 		}
 		e := Memo(queues, queue{l.Rank, l.Device, l.ID}, func() *ends { return &ends{last: -MaxTime, older: -MaxTime} })
-		if s.Start < e.older {
-			n, together = n+1, together+min(s.End, e.older)-s.Start
+		before := e.older
+		if e.whole && e.last-s.Start >= coarse || e.last-s.End >= coarse {
+			before = max(before, e.last)
+		}
+		if s.Start < before {
+			n, together = n+1, together+min(s.End, before)-s.Start
 		}
 		all += s.Dur()
 		e.last, e.older = s.End, max(e.older, e.last)
+		e.whole = s.Kind == Collective && Memo(whole, s.Name, func() bool {
+			name := r.NameOf(*s)
+			return Communicates(name) && !OfAnotherLibrary(name) && !strings.Contains(name, "Sym")
+		})
 	}
 	byTime := float64(together) / float64(max(1, all))
 	if max(float64(n)/float64(max(1, d.Kernels)), byTime) > fewOdd {
-		d.odd(n, byTime, "begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order")
+		d.odd(n, byTime, "run on a queue beside kernels that must have ended before: times are wrong, as a queue runs kernels in order")
 	}
 }
 

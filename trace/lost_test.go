@@ -196,6 +196,8 @@ func TestFewQueues(t *testing.T) {
 
 // Kernels are late that were launched and wait for nothing that the run has; a queue runs them in order.
 func TestCauses(t *testing.T) {
+	const beside = "run on a queue beside kernels that must have ended before: times are wrong, as a queue runs kernels in order"
+	names := map[string]string{"N": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "S": "ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum"}
 	for _, c := range []struct {
 		name, text string // a column is 100 us; every kernel is launched at 0 unless its letter is small
 		want       string
@@ -204,9 +206,17 @@ func TestCauses(t *testing.T) {
 		{"launched late", "A  b", ""},
 		{"behind another queue", "A   B\n BBB", ""},
 		{"without what was before", "A  B  C", "2 of 3 kernels and copies begin late, by 0.4 ms in all, though they were launched and all before them had ended: work before them is missing, or took longer than recorded"},
+		{
+			"less late than a kernel takes", strings.Repeat("A", 85) + " " + strings.Repeat("B", 85) + " C",
+			"2 of 3 kernels and copies begin late, by 0.2 ms in all, though they were launched and all before them had ended: work before them is missing, or took longer than recorded",
+		},
 		{"once in many", "A B" + strings.Repeat("C", 200), ""},
 		{"the next one early", "AAA|BBB", ""},
-		{"beside the last but one", "AAAAAA|B|   C", "1 of 3 kernels and copies begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order"},
+		{"beside the last but one", "AAAAAA|B|   C", "2 of 3 kernels and copies " + beside},
+		{"ends before the one before", "AAA|B|   C", "1 of 3 kernels and copies " + beside},
+		{"a collective begins early", "AAA|NNN", ""},
+		{"behind a collective that has not ended", "NNN|BBB", "1 of 2 kernels and copies " + beside},
+		{"behind a collective of symmetric memory", "SSS|BBB", ""},
 	} {
 		var b Builder
 		b.AddRank(Rank{Source: "rank0"})
@@ -230,13 +240,18 @@ func TestCauses(t *testing.T) {
 						launch = start - 5e3
 					}
 					b.Add(Span{Kind: HostCall, Start: launch, End: launch + 1, Lane: host, Parent: None, Attr: b.AddCall(Call{Correlation: number, Op: None}), Name: b.Intern("cudaLaunchKernel")})
-					b.Add(Span{Kind: Compute, Start: start, End: start + 100e3*Time(n), Lane: queue, Parent: None, Attr: b.AddKernel(Kernel{Correlation: number, Comm: None, Op: None, Origin: None}), Name: b.Intern(row[at : at+1])})
+					kind, name := Compute, row[at:at+1]
+					if names[name] != "" {
+						kind, name = Collective, names[name]
+					}
+					b.Add(Span{Kind: kind, Start: start, End: start + 100e3*Time(n), Lane: queue, Parent: None, Attr: b.AddKernel(Kernel{Correlation: number, Comm: None, Op: None, Origin: None}), Name: b.Intern(name)})
 					at += n - 1
 				}
 			}
 		}
-		if got := strings.Join(b.Finish(Options{}).Damage().Sentences, "\n"); got != c.want {
-			t.Errorf("%s: %q", c.name, got)
+		d := b.Finish(Options{}).Damage()
+		if got := strings.Join(d.Sentences, "\n"); got != c.want || (d.Share() > fewOdd) != (c.want != "") {
+			t.Errorf("%s: %q, a share of %v", c.name, got, d.Share())
 		}
 	}
 }

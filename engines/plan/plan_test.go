@@ -162,9 +162,16 @@ func TestSkews(t *testing.T) {
 	}
 }
 
-// A plan leaves alone what is neither of its pairs nor a collective that it moves or beside one: a
-// round is a GEMM of 304 us and a collective of 153 us, and one of four rounds is a pair.
+// A plan leaves alone what is neither of its pairs nor a collective that it moves or beside one, in the iteration that it changes
+// most: a round is a GEMM of 304 us and a collective of 153 us, and each of four rounds is an iteration, or two are.
 func TestLeftAlone(t *testing.T) {
+	inPairs := func(w *workload.Workload) { // two rounds are an iteration
+		of, _ := workload.IterationsOf(w)
+		w.Steps = make([]workload.Step, 2)
+		for i := range w.Ops {
+			w.Ops[i].Step = of[i] / 2
+		}
+	}
 	for name, c := range map[string]struct {
 		change func(*Planner)
 		want   float64
@@ -172,10 +179,18 @@ func TestLeftAlone(t *testing.T) {
 		"all collectives": {func(*Planner) {}, 1 - 2*153.0/457},
 		"one pair of four": {func(pl *Planner) {
 			pl.Take(func(p *workload.Pair) bool { return p == &pl.Workload.Pairs[0] })
-		}, 0.75},
+		}, 0},
 		"one collective of four": {func(pl *Planner) {
 			pl.ChangesOnly = func(c *workload.Collective) bool { return c == &pl.Workload.Collectives[0] }
-		}, 1 - 2*153.0/457/4},
+		}, 1 - 2*153.0/457},
+		"one pair of two in each iteration": {func(pl *Planner) {
+			inPairs(pl.Workload)
+			pl.Take(func(p *workload.Pair) bool { return p == &pl.Workload.Pairs[0] || p == &pl.Workload.Pairs[2] })
+		}, 0.5},
+		"one pair of two in one iteration": {func(pl *Planner) {
+			inPairs(pl.Workload)
+			pl.Take(func(p *workload.Pair) bool { return p == &pl.Workload.Pairs[3] })
+		}, 0.5},
 		"other launches": {func(pl *Planner) { pl.Graph = true }, 0},
 		"all cut anew":   {func(pl *Planner) { pl.Workload.Origins = make([]int32, len(pl.Workload.Ops)) }, 0},
 	} {

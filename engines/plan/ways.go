@@ -393,24 +393,38 @@ func (pl *Planner) Changes() Changes {
 
 // leftAlone is the share of the captured device time, summed over operations, that is neither of
 // operations that the plan changes nor beside collectives that it moves; 0 where it changes all, or
-// that is not known.
+// that is not known. Where the plan changes more in one iteration than in another, it is that of the former: the time of an
+// iteration may be its.
 func (pl *Planner) leftAlone() float64 {
 	w, step := pl.Workload, len(pl.Pairs) == 0
 	if !WasMeasured(w) || step && w.Origins != nil || pl.Graph {
 		return 0
 	}
-	var all, moved trace.Time
+	type device struct {
+		all, moved trace.Time
+		changed    int // operations
+	}
+	of, n := workload.IterationsOf(w)
+	whole, each := device{}, make([]device, n+1) // the last is of no iteration
 	for id := range w.Ops {
 		op := &w.Ops[id]
-		all += w.Lasts(op)
+		changed, moved := 0, trace.Time(0)
 		switch c := op.Collective; {
 		case pl.Replaced[op.ID]:
-			moved += w.Lasts(op)
+			changed, moved = 1, w.Lasts(op)
 		case step && c >= 0 && (pl.ChangesOnly == nil || pl.ChangesOnly(&w.Collectives[c])):
-			moved += 2 * w.Lasts(op) // its own and that of what runs beside it
+			changed, moved = 1, 2*w.Lasts(op) // its own and that of what runs beside it
+		}
+		for _, x := range []*device{&whole, &each[min(uint32(of[id]), uint32(n))]} {
+			x.all, x.moved, x.changed = x.all+w.Lasts(op), x.moved+moved, x.changed+changed
 		}
 	}
-	return max(0, 1-float64(moved)/float64(max(1, all)))
+	each = each[:n]
+	byChanged := func(a, b device) int { return cmp.Compare(a.changed, b.changed) }
+	if n > 1 && slices.MinFunc(each, byChanged).changed < slices.MaxFunc(each, byChanged).changed {
+		whole = slices.MaxFunc(each, byChanged)
+	}
+	return max(0, 1-float64(whole.moved)/float64(max(1, whole.all)))
 }
 
 // Only is the parameter with an effect only under the given settings.

@@ -33,6 +33,9 @@ type Options struct {
 	// WithoutHosts leaves out what the hosts did, which only a replay needs, Workload.Hosts, and drops the run's Calls.
 	WithoutHosts bool
 
+	// Sample leaves out iterations of many that run the same kernels (rule V36).
+	Sample bool
+
 	// Sizes and tiles of kernels, beside those of Dataflow, by kernel: its name, whole or up to its
 	// arguments, or name@workgroups for launches with that number of workgroups.
 	Shapes map[string]workload.Shape
@@ -50,11 +53,20 @@ const NoDeviceOperation = "the run holds no device operation"
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
 func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
+	return workloadWithout(run, o, nil)
+}
+
+// workloadWithout is Workload without some operations.
+func workloadWithout(run *trace.Run, o Options, out map[trace.SpanID]bool) (*workload.Workload, error) {
 	w := &workload.Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	l := lifter{Workload: w, opt: o, sources: make([]rankOps, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
 	l.noteEstimates()
 	l.noteKernels()
 	l.findLead()
+	if out != nil {
+		maps.Copy(out, l.lead)
+		l.lead = out
+	}
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
@@ -90,7 +102,11 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		run.Calls = nil
 	}
 	l.collect()
-	l.Classify()
+	if alike := l.Classify(); alike && o.Sample && out == nil {
+		if first, n := l.sample(); n > 0 {
+			return l.stretch(first, n)
+		}
+	}
 	if len(run.Spans) > 1<<20 {
 		debug.FreeOSMemory() // calls and what matching needed
 	}
@@ -124,7 +140,7 @@ type lifter struct {
 	sources []rankOps             // by row of Run.Ranks
 	flows   [][][]workload.Edge   // by row of Run.Ranks, op: what its data depend on
 	ids     []int                 // by row of Run.Ranks: its rank in the world
-	lead    map[trace.SpanID]bool // operations launched before the profiler recorded
+	lead    map[trace.SpanID]bool // operations launched before the profiler recorded, and those of other iterations than Sample's
 	refuted int                   // number of dependencies that host calls suggest and times contradict
 
 	unseen     bool    // ranks of the job were not captured
@@ -147,6 +163,7 @@ func (l *lifter) steps() {
 		products         int // kernels that multiply matrices
 	}
 	all, most := make([]ran, len(l.Steps)), 0
+	unmarked, outside := 0, 0 // ranks with operations of which none is of an iteration, and these
 	for i := range all {
 		all[i].to = trace.Infinity
 	}
@@ -165,7 +182,9 @@ func (l *lifter) steps() {
 				}
 			}
 		}
-		most += has
+		if most += has; has == 0 && len(l.sources[row].Ops) > 0 {
+			unmarked, outside = unmarked+1, outside+len(l.sources[row].Ops)
+		}
 		for at := range all {
 			if each[2*at] == trace.Infinity {
 				continue
@@ -209,8 +228,13 @@ func (l *lifter) steps() {
 		rows[at], steps = int32(len(steps)), append(steps, l.Steps[at])
 	}
 	l.cutSteps(kept, func(at int) (ops, products int) { return all[at].ops, all[at].products })
+	if unmarked > 0 && slices.ContainsFunc(kept, func(at int) bool { return !l.Steps[at].Found }) {
+		l.Damage.Apart += outside
+		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("no iteration is marked on %s, while others mark some: "+
+			"%d kernels and copies are of none", counted(unmarked, "rank", "ranks"), outside))
+	}
 	if apart > 0 {
-		l.Damage.Apart = ops
+		l.Damage.Apart += ops
 		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%d of %s did not run on all ranks at one time: their %d kernels and copies are of no iteration", apart, counted(len(l.Steps), "marked iteration", "marked iterations"), ops))
 	}
 	l.Steps = steps

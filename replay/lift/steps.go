@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A mark is one iteration as a program marked it on the host, or as the
@@ -104,7 +105,28 @@ func iterationSteps(ranks []rankOps) (steps []workload.Step) {
 			m.step = row
 		}
 	}
+	dropUnmarked(ranks, len(steps))
 	return steps
+}
+
+// dropUnmarked leaves out the marks above the device of iterations that a rank does not mark on its host, while other ranks do: its
+// recording began within them, or the mark is lost, and only a part of the operations is below the mark above the device. A rank
+// without any mark on its host has none to compare.
+func dropUnmarked(ranks []rankOps, steps int) {
+	anywhere, here := make([]bool, steps), make([]map[int32]bool, len(ranks)) // marked on a host
+	for i := range ranks {
+		here[i] = map[int32]bool{}
+		for _, m := range ranks[i].marks {
+			if m.host {
+				anywhere[m.step], here[i][m.step] = true, true
+			}
+		}
+	}
+	for i := range ranks {
+		if len(here[i]) > 0 {
+			ranks[i].marks = slices.DeleteFunc(ranks[i].marks, func(m mark) bool { return anywhere[m.step] && !here[i][m.step] })
+		}
+	}
 }
 
 // outermost leaves of marks inside one another on a lane the outer one: an engine and its model runner both mark a pass.
@@ -182,4 +204,83 @@ func stepAt(marks []mark, t, behind trace.Time) int32 {
 		return -1
 	}
 	return marks[i-1].step
+}
+
+// The iterations that stand for all of many: at least so many after a first one, and so many more that the standard error of their
+// median time is below sampleError, relative: half of what two runs of one program differ by (rule E8).
+const (
+	fewestSampled = 12
+	sampleError   = 0.003
+)
+
+// sample is a stretch of n marked steps that stands for all of a workload with at least twice as many of the same kernels, where these
+// run one step after another on every rank (rule V36): of the stretches that are long enough the one whose times are nearest to
+// the median of all. n is 0 where every step counts. It needs Classify.
+func (l *lifter) sample() (first, n int) {
+	all := len(l.Steps)
+	if all < 2*(fewestSampled+1) {
+		return 0, 0
+	}
+	var times []trace.Time // by step but the first, from the end of the one before to its end
+	for i := range l.Steps {
+		s := &l.Steps[i]
+		if s.Found || s.Batch.Phase != workload.NoPhase || slices.Contains(s.Start, trace.Infinity) {
+			return 0, 0
+		}
+		if i == 0 {
+			continue
+		}
+		before := l.Steps[i-1].End
+		for rank, end := range before {
+			if s.Start[rank] < end {
+				return 0, 0
+			}
+		}
+		times = append(times, slices.Max(s.End)-slices.Max(before))
+	}
+	median := overlap.Median(times)
+	off := make([]trace.Time, len(times))
+	for i, t := range times {
+		off[i] = max(t-median, median-t)
+	}
+	// 1.48 median deviations are a standard deviation; the median of k values has 1.25 of these over the root of k.
+	need := 1.48 * 1.25 * float64(overlap.Median(off)) / (sampleError * float64(max(1, median)))
+	k := max(fewestSampled, int(math.Ceil(need*need)))
+	if 2*(k+1) > all {
+		return 0, 0
+	}
+	least := trace.Infinity
+	for i := range len(times) - k + 1 {
+		sum := trace.Time(0)
+		for _, t := range off[i : i+k] {
+			sum += t
+		}
+		if sum < least {
+			least, first = sum, i
+		}
+	}
+	return first, k + 1
+}
+
+// stretch is the workload of n steps alone. What is damaged elsewhere counts.
+func (l *lifter) stretch(first, n int) (*workload.Workload, error) {
+	last, out := first+n-1, map[trace.SpanID]bool{}
+	for i := range l.Ops {
+		op := &l.Ops[i]
+		inside := op.Step >= int32(first) && op.Step <= int32(last)
+		if op.Step < 0 {
+			inside = op.Start >= l.Steps[first].Start[op.Rank] && op.Start <= l.Steps[last].End[op.Rank]
+		}
+		if !inside && !l.Copies[op.Rank] {
+			out[op.Span] = true
+		}
+	}
+	w, err := workloadWithout(l.Run, l.opt, out)
+	if err != nil {
+		return nil, err
+	}
+	w.Damage = l.Damage
+	w.Notes = append(w.Notes, fmt.Sprintf("%d of %d iterations are replayed, %s to %s: all run the same kernels, "+
+		"and these are nearest to the median time of all", n, len(l.Steps), l.Steps[first].Name, l.Steps[last].Name))
+	return w, nil
 }

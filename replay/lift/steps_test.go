@@ -70,6 +70,27 @@ func TestStepsOfRanks(t *testing.T) {
 			"", 4,
 		},
 		{
+			"marked above the device only: the rank recorded a part of it",
+			`0 mark |<s#0    ><s#1    >|
+			 0 host | a        b       |
+			 0 19   |  CCCCC    DDDDD  |
+			 1 mark |         <s#1    >|
+			 1 host | c        d       |
+			 1 mark'| <s#0  >          |
+			 1 19   |   CCCC     DDDD  |`,
+			"s#1: 0D 1D", 1,
+		},
+		{
+			"a rank that marks above the device only",
+			`0 mark |<s#0    ><s#1    >|
+			 0 host | a        b       |
+			 0 19   |  CCCCC    DDDDD  |
+			 1 host | c        d       |
+			 1 mark'|  <s#0  > <s#1   >|
+			 1 19   |   CCCC     DDDD  |`,
+			"s#0: 0C 1C; s#1: 0D 1D", 0,
+		},
+		{
 			"a mark under which nothing was launched is no damage",
 			`0 mark |<s#0    ><s#1    >|
 			 0 host | a        b       |
@@ -91,6 +112,21 @@ func TestStepsOfRanks(t *testing.T) {
 				t.Errorf("%d operations apart, want %d: %q", w.Damage.Apart, c.apart, w.Damage.Sentences)
 			}
 		})
+	}
+}
+
+// A rank that marks no iteration while another does took part in none that is known.
+func TestRankWithoutMarks(t *testing.T) {
+	for mark, want := range map[string]int{"": 2, "1 mark |<s#0    ><s#1    >|\n": 0} {
+		w := lift(t, drawing{text: `0 mark |<s#0    ><s#1    >|
+			0 host | c        d       |
+			0 19   |  CCCCC    DDDDD  |
+			` + mark + `1 host | c        d       |
+			1 19   |   CCCC     DDDD  |`, parts: comms}, Options{})
+		said := strings.Contains(strings.Join(w.Damage.Sentences, "\n"), "no iteration is marked on 1 rank")
+		if w.Damage.Apart != want || said != (want > 0) {
+			t.Errorf("%q: %+v", mark, w.Damage)
+		}
 	}
 }
 

@@ -209,10 +209,10 @@ type stepKind struct {
 // Classify sets the class of each step: of the steps of one phase, or of none, those whose times and work differ by more
 // than apart are of several classes, by time. Steps of the same kernels are of one class whatever they take: something
 // disturbed one of them. The first step alone is no class where no phase is stated, since a program starts with it.
-// It needs TimeSteps.
-func (w *Workload) Classify() {
-	phases := map[Phase][]stepKind{}
-	for _, k := range w.stepKinds() {
+// It needs TimeSteps. It reports whether all steps but the first run the same kernels.
+func (w *Workload) Classify() (alike bool) {
+	phases, kinds := map[Phase][]stepKind{}, w.stepKinds()
+	for _, k := range kinds {
 		p := w.Steps[k.steps[0]].Batch.Phase
 		phases[p] = append(phases[p], k)
 	}
@@ -243,6 +243,7 @@ func (w *Workload) Classify() {
 	if n := len(w.Steps); n > 1 && w.Steps[0].Batch.Phase == NoPhase && w.Steps[0].Class == 0 && w.Steps[1].Batch.Phase == NoPhase {
 		w.Steps[0].Class = w.Steps[1].Class // the program's start
 	}
+	return len(kinds) == 1 || len(kinds) == 2 && len(kinds[0].steps) == 1 && kinds[0].steps[0] == 0
 }
 
 // stepKinds are the kinds of steps, in the order of their first steps.
