@@ -482,7 +482,7 @@ var (
 				Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda"),
 			},
 			{
-				With: "graph=on", Effort: ByFlag, Library: trace.XLA, Says: "launch collectives from CUDA graphs too",
+				With: "graph=on", Effort: ByFlag, Library: trace.XLA, Says: "launch all from XLA's command buffers",
 				Line: "XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,COLLECTIVES",
 			},
 			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Says: "capture the iteration in a HIP graph", Line: captureByStream("hip")},
