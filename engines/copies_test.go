@@ -3,6 +3,7 @@ package engines_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/compare"
@@ -56,6 +57,28 @@ func TestCopiesAhead(t *testing.T) {
 	}
 	if w := plantest.LiftSample(t, "fsdp-step"); edit.Ahead(w) != w {
 		t.Error("copies move beside collectives")
+	}
+}
+
+// A copy in front of which the host works longer than the copy takes, as to make what it copies, is issued where it was.
+func TestCopiesOfALateHost(t *testing.T) {
+	w := plantest.LiftSample(t, "measurements/2026-11-30-h200-copies/traces/serial_1024")
+	order := func(of *workload.Workload) (ids []int32) {
+		for _, id := range of.IssueOrder(0) {
+			ids = append(ids, of.Origin(id))
+		}
+		return ids
+	}
+	if slices.Equal(order(edit.Ahead(w)), order(w)) {
+		t.Error("copies of a host that is early do not move")
+	}
+	for i, id := range w.Ranks[0] {
+		if op := &w.Ops[id]; op.Kind == trace.Copy {
+			w.Hosts[0].Issues[i].Work = 2 * op.Dur()
+		}
+	}
+	if got, want := order(edit.Ahead(w)), order(w); !slices.Equal(got, want) {
+		t.Errorf("issued in the order %v, want %v", got, want)
 	}
 }
 
