@@ -88,8 +88,8 @@ func launchedLess(w *workload.Workload, outcomes []Prediction) string {
 			if DamageOf(w) != "" { // of what kind, a sentence of its own says
 				why = "the trace is damaged"
 			}
-			return fmt.Sprintf("a captured graph (%s) is predicted to take %.1f %% less, %s likely: %s; %s help too",
-				o.Selection, -100*o.Change, PercentOf(c.Chance.PFaster), why, fewer)
+			return fmt.Sprintf("a captured graph is predicted to take %.1f %% less, %s likely: %s; %s help too",
+				-100*o.Change, PercentOf(c.Chance.PFaster), why, fewer)
 		}
 	}
 	return "a captured graph (graph=on)" + or + fewer + " do"

@@ -95,7 +95,8 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 	}
 	v.damaged(w)
 	v.slow(w, &captured.Machine)
-	at := len(v.Sentences) // where the profiler's sentence stands
+	first := len(v.Sentences)
+	at := first // where the profiler's sentence stands
 	v.hosts(w, captured, outcomes)
 	v.boundBy(outcomes)
 	kept := !v.untimed(w) && !v.withdraw(w, captured) && !v.tooGuessed(w)
@@ -117,6 +118,10 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 		v.say("%s", inside)
 	}
 	v.waiting(w)
+	if n := len(v.Sentences) - 1; v.Kind != Winner && v.LookFirst() >= MuchWaiting { // no change is worth as much
+		last := v.Sentences[n]
+		v.Sentences = slices.Insert(v.Sentences[:n], first, last)
+	}
 	return v
 }
 
@@ -218,6 +223,9 @@ func (v *Verdict) experimental(outcomes []Prediction) {
 
 // LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
 const LeastWaiting = 0.01
+
+// MuchWaiting is the share from which that comes before all else, unless a change is recommended.
+const MuchWaiting = 0.1
 
 // LateRank is the rank that the others wait for in the capture, with the change of the captured schedule if no rank
 // were slower than the median one; nil: none, or not known.

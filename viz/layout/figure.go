@@ -4,20 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
 
 // A Figure selects the workgroups that Figure11 shows. The zero value is the paper's
 // choice: the first 32 persistent workgroups in two clusters of 16, of the
-// kernel that sends most, on the first rank.
+// kernel with the most workgroups that send to peers, or the most at all, on the first rank.
 type Figure struct {
-	Rank    int32  // row of Run.Ranks
-	Kernel  string // part of the kernel's name; "" is the one with the most workgroups that send to peers, or the most at all
-	Launch  int    // which launch of it, from 0
-	Cluster int    // workgroups that compute one slice together; 0 is 16
-	Rows    int    // workgroups shown; 0 is 32, negative all
+	Rank    int32 // row of Run.Ranks
+	Launch  int   // which launch of it, from 0
+	Cluster int   // workgroups that compute one slice together; 0 is 16
+	Rows    int   // workgroups shown; 0 is 32, negative all
 }
 
 // Figure11 lays out the workgroups of one kernel as in Figure 11 of the fused
@@ -164,24 +162,13 @@ type launch struct {
 // pick finds the launch that the figure shows, its number, and how many of its name there are.
 func (f Figure) pick(r *trace.Run) (k *launch, at, of int, err error) {
 	all := launches(r)[f.Rank]
-	var fit []*launch
-	for _, l := range all {
-		if strings.Contains(l.name, f.Kernel) {
-			fit = append(fit, l)
-		}
-	}
-	switch {
-	case len(all) == 0:
+	if len(all) == 0 {
 		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", r.RankID(f.Rank))
-	case len(fit) == 0:
-		return nil, 0, 0, fmt.Errorf("kernel %q: no workgroups of that name; there are those of %q", f.Kernel, all[0].name)
 	}
-	if f.Kernel == "" {
-		most := slices.MaxFunc(fit, func(a, b *launch) int {
-			return cmp.Or(cmp.Compare(a.senders, b.senders), cmp.Compare(a.workgroups, b.workgroups))
-		})
-		fit = slices.DeleteFunc(fit, func(l *launch) bool { return l.name != most.name })
-	}
+	most := slices.MaxFunc(all, func(a, b *launch) int {
+		return cmp.Or(cmp.Compare(a.senders, b.senders), cmp.Compare(a.workgroups, b.workgroups))
+	})
+	fit := slices.DeleteFunc(slices.Clone(all), func(l *launch) bool { return l.name != most.name })
 	if f.Launch < 0 || f.Launch >= len(fit) {
 		return nil, 0, 0, fmt.Errorf("launch %d of kernel %q: there are %d", f.Launch, fit[0].name, len(fit))
 	}

@@ -180,9 +180,8 @@ func TestFigureChoices(t *testing.T) {
 	}{
 		{Figure{}, 3, ""},
 		{Figure{Rows: 2}, 2, ""},
-		{Figure{Rows: -1, Kernel: "use"}, 3, ""},
+		{Figure{Rows: -1}, 3, ""},
 		{Figure{Rank: 1}, 0, "rank row 1: the run has 1"},
-		{Figure{Kernel: "gemm"}, 0, `kernel "gemm": no workgroups of that name; there are those of "fused"`},
 		{Figure{Launch: 1}, 0, `launch 1 of kernel "fused": there are 1`},
 	} {
 		tl, err := Figure11(View{Run: run}, c.figure)
@@ -299,7 +298,6 @@ func TestFigureSender(t *testing.T) {
 	}{
 		{Figure{}, "fused on rank 0, launch 1 of 2", 3},
 		{Figure{Launch: 1}, "fused on rank 0, launch 2 of 2", 4},
-		{Figure{Kernel: "plain"}, "plain on rank 0", 6},
 	} {
 		tl, err := Figure11(View{Run: run}, c.figure)
 		if err != nil {

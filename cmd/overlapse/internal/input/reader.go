@@ -247,7 +247,7 @@ func (r *Reader) Workload(run *trace.Run, path string, o lift.Options) (*workloa
 
 // DataflowFlag adds the flag for a file of corrections.
 func DataflowFlag(c *cobra.Command, path *string) {
-	c.Flags().StringVar(path, "dataflow", "", "YAML file with what the trace does not say: a list of {op: NAME, reads: NAME} and {op: NAME, independent: NAME}, NAME#2 for the second one of a rank, and of {op: NAME, shape: MxNxK} for a GEMM's rows, columns and depth, with tile: 128x128, groups: 8, type: bf16 where it is not that; NAME@132 for its launches with 132 workgroups")
+	c.Flags().StringVar(path, "dataflow", "", "YAML file with what the trace does not say: what operations read, and shapes of GEMMs (trace/FORMATS.md)")
 }
 
 // ReadCorrections reads the file of the flag; none for "".

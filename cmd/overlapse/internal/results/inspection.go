@@ -175,7 +175,7 @@ func (v *Inspection) Print(con *cli.Console) {
 	}
 	fmt.Fprintln(v.Out)
 	if len(v.workload.Ops) > 0 && !v.All {
-		v.dependenciesText()
+		v.printIgnored()
 	}
 	v.printLedger(v.workload.Run, v.Ledger)
 }

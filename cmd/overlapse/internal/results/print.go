@@ -370,9 +370,6 @@ func PrintNext(con *cli.Console, step string) {
 	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
 }
 
-// muchWaiting is the share of an iteration from which waiting comes before all else.
-const muchWaiting = 0.1
-
 // next is the most useful next step: a command that can be pasted, or what to record.
 func (r *Replayed) next(input string) string {
 	v, recorder := &r.Verdict, lift.RecorderOf(r.workload.Run)
@@ -394,7 +391,7 @@ func (r *Replayed) next(input string) string {
 		return p.Kind == verdict.Winner && (p.Advice.Effort == plan.ByFlag || p.Advice.Effort == plan.ByCode)
 	}):
 		return "overlapse tune " + input + " --emit settings"
-	case late < muchWaiting && len(r.PairKinds) == 0 && len(workload.Pairs(r.workload)) > 1 && v.Has(verdict.NoClearWinner):
+	case late < verdict.MuchWaiting && len(r.PairKinds) == 0 && len(workload.Pairs(r.workload)) > 1 && v.Has(verdict.NoClearWinner):
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"

@@ -247,8 +247,7 @@ func (v *Inspection) printRanks() {
 	}
 }
 
-// printRanksOf prints the times of the captured ranks. What is hidden and what idle time waits for are of the whole run,
-// unless the times are of a phase.
+// printRanksOf prints the times of the captured ranks. What is hidden is of the whole run, unless the times are of a phase.
 func (v *Inspection) printRanksOf(title string, times []overlap.Times, phase bool) {
 	run := v.workload.Run
 	names := make([]int, len(run.Ranks)) // by row: the trace need not say which rank it is
@@ -261,16 +260,16 @@ func (v *Inspection) printRanksOf(title string, times []overlap.Times, phase boo
 	if v.blind() {
 		transfer = "transfer and waiting"
 	}
-	columns := []string{"rank", "device", "compute", transfer, "waiting", "copies", "idle", "hidden", "idle waits for"}
+	columns := []string{"rank", "device", "compute", transfer, "waiting", "copies", "idle", "hidden"}
 	if v.All {
 		columns = append(columns, "clock ±", "file")
 	}
 	rows := cli.Table{Title: title, Columns: columns, OneUnit: true, Top: v.Top}
 	for i, t := range times {
-		hidden, device, waits := "", "", idleWait(v.ranks[i].IdleCauses)
+		hidden, device := "", ""
 		p, ok := v.ranks[i].OverlapPercent()
 		if all := t.Hidden + t.Exposed(); phase {
-			p, ok, waits = 100*float64(t.Hidden)/float64(max(1, all)), all > 0, ""
+			p, ok = 100*float64(t.Hidden)/float64(max(1, all)), all > 0
 		}
 		if ok {
 			hidden = fmt.Sprintf("%.1f %%", p)
@@ -278,7 +277,7 @@ func (v *Inspection) printRanksOf(title string, times []overlap.Times, phase boo
 		if slices.ContainsFunc(run.Ranks, func(x trace.Rank) bool { return x.Device.Name != run.Ranks[0].Device.Name }) {
 			device = run.Ranks[i].Device.Name
 		}
-		rows.Add(fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, waits,
+		rows.Add(fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden,
 			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source)
 	}
 	v.Show(&rows)
@@ -349,20 +348,6 @@ func (v *Inspection) printLedger(run *trace.Run, all bool) {
 	v.Show(&t)
 }
 
-// idleWait is what most of a rank's idle time waits for; "" without idle time.
-func idleWait(c overlap.Causes) string {
-	parts := c.Parts()
-	if len(parts) == 0 {
-		return ""
-	}
-	all := trace.Time(0)
-	for _, p := range parts {
-		all += p.Time
-	}
-	most := slices.MaxFunc(parts, func(a, b overlap.Part) int { return cmp.Compare(a.Time, b.Time) })
-	return fmt.Sprintf("%s %.0f %%", most.Name, 100*float64(most.Time)/float64(all))
-}
-
 // explainMetrics prints the definition of every figure.
 func (v *Inspection) explainMetrics() {
 	fmt.Fprintln(v.Out)
@@ -379,24 +364,14 @@ func uncertainty(t trace.Time) string {
 	return cli.Micros(t)
 }
 
-// dependenciesText says in a line how much of the dataflow is recorded.
-func (v *Inspection) dependenciesText() {
+// printIgnored says which files with recorded dataflow were not used, and why.
+func (v *Inspection) printIgnored() {
 	for _, e := range v.workload.Run.Ledger.Entries {
 		switch {
 		case strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored"), e.Reason == assemble.NoCapture, strings.HasPrefix(e.Reason, "capture of graphs ignored"):
 			v.Labelled("note", e.File+": "+e.Reason)
 		}
 	}
-	s := workload.Flows(v.workload)
-	total, guessed := 0, s.Operations["guessed"]
-	for _, n := range s.Operations { // of captured ranks
-		total += n
-	}
-	n, how := total-guessed, "recorded (--all counts them)"
-	if 2*guessed > total {
-		n, how = guessed, "guessed"
-	}
-	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, cli.Counted(total, "operation"), how))
 }
 
 // printDependencies prints the dataflow graph in numbers.
