@@ -143,7 +143,7 @@ func (pl *Planner) capturedCosts(rank int, costs []trace.Time) {
 	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
 	pace := 1e9 * pl.hostPace(rank)
 	op, launch, call, node := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0), pace*l.ProfiledNode.Or(0)
-	if !pl.Workload.RecordedShapes() {
+	if !slices.ContainsFunc(pl.Workload.Run.Operators, func(o trace.Operator) bool { return len(o.Dims) > 0 }) {
 		op *= 1 - recordingShapes
 	}
 	least := max(0, pace*l.Call.Or(0)-launch)

@@ -47,11 +47,6 @@ func (w *Workload) Profiled() bool {
 	})
 }
 
-// RecordedShapes reports whether the profiler recorded the sizes of operators' inputs, which takes the host longer.
-func (w *Workload) RecordedShapes() bool {
-	return slices.ContainsFunc(w.Run.Operators, func(o trace.Operator) bool { return len(o.Dims) > 0 })
-}
-
 // IssueOrder returns a rank's operations in the order in which its host issued them; without
 // host calls, in order of start. A stream runs in the order of issue, so an operation was issued
 // by when the next one of its stream was, whatever the trace knows of its launch.
