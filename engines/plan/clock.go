@@ -144,7 +144,7 @@ func (c *Clock) add(laws *cost.Laws, op *workload.Op) {
 	case op.Shape.Kind == workload.GEMM || op.Flops > 0: // a GEMM faster than the profile's draws power for its own time
 		c.demand.Matrix += min(Seconds(op.DurAlone()), max(op.Flops, op.Shape.Flops())/m.GPU.Flops.Value)
 	case op.Matrix() && w.BatchOf(op).Phase != workload.Decode: // there it waits for weights, or for keys and values
-		c.demand.Matrix += unsizedRate * Seconds(op.DurAlone())
+		c.demand.Matrix += unsizedRate * occupied(op, m) * Seconds(op.DurAlone())
 	default:
 		c.demand.Memory += laws.Moving(op)
 	}
@@ -153,6 +153,14 @@ func (c *Clock) add(laws *cost.Laws, op *workload.Op) {
 // unsizedRate is the share of the matrix rate at which attention and convolutions of unknown sizes compute: that
 // of FlashAttention-3 forward on an H100, 740 of 989 TFLOP/s (its section 4.1; rule P8).
 const unsizedRate = 0.75
+
+// occupied is the share of the CUs on which an operation can have workgroups; 1 where its number is not known.
+func occupied(op *workload.Op, m *machine.Machine) float64 {
+	if wgs, cus := float64(op.Tiling.WGs), m.GPU.CUs.Value; wgs > 0 && wgs < cus {
+		return wgs / cus
+	}
+	return 1
+}
 
 // LibraryGEMMs returns, in seconds: the profile's time at full clock of the matrix
 // library's GEMMs (those measured alone, or with law all of them), their captured time,

@@ -14,7 +14,7 @@ import (
 // 829 TFLOP/s, for 0.35 of its time.
 func TestMatrixKernelsDrawByFlops(t *testing.T) {
 	var m machine.Machine
-	m.GPU.Flops.Value = 829e12
+	m.GPU.Flops.Value, m.GPU.CUs.Value = 829e12, 132
 	for _, c := range []struct {
 		what  string
 		k     workload.Kernel
@@ -23,6 +23,8 @@ func TestMatrixKernelsDrawByFlops(t *testing.T) {
 		{"attention of known sizes", workload.Kernel{Dense: true, Flops: 290e9}, 0.35},
 		{"attention faster than the profile's GEMMs", workload.Kernel{Dense: true, Flops: 900e9}, 1},
 		{"attention of unknown sizes", workload.Kernel{Dense: true}, 0.75},
+		{"a convolution on all CUs", workload.Kernel{Dense: true, Tiling: workload.Tiling{WGs: 132}}, 0.75},
+		{"a convolution on a sixth of the CUs", workload.Kernel{Dense: true, Tiling: workload.Tiling{WGs: 22}}, 0.125},
 		{"a GEMM", workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 4096, N: 4096, K: 8192}}, 0.3316},
 	} {
 		var clock Clock

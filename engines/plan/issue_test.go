@@ -27,9 +27,34 @@ func TestGraphLaunchesWithoutProfiler(t *testing.T) {
 	if got, want := pl.IssueCosts(0), []trace.Time{0, 0, 0, 89_000, 98_000}; !slices.Equal(got, want) {
 		t.Errorf("issues cost %d ns, want %d", got, want)
 	}
-	pl = &plan.Planner{Workload: w, Machine: m, Scenario: plan.Scenario{FastHosts: true}}
-	if got, want := pl.IssueCosts(0), []trace.Time{0, 0, 0, 86_360, 97_520}; !slices.Equal(got, want) {
-		t.Errorf("on the fastest hosts, issues cost %d ns, want %d", got, want)
+	for _, c := range []struct{ call, first, second trace.Time }{{5000, 59_588, 67_288}, {10_000, 25_088, 32_788}, {3450, 90_588, 98_288}, {2000, 94_544, 99_008}} {
+		w.Calls = []trace.Time{c.call} // ns, of a launch: no host issues faster than the fastest known, which is at 3450
+		pl := &plan.Planner{Workload: w, Machine: m, Scenario: plan.Scenario{FastHosts: true}}
+		if got, want := pl.IssueCosts(0), []trace.Time{0, 0, 0, c.first, c.second}; !slices.Equal(got, want) {
+			t.Errorf("launches of %d ns: on the fastest hosts, issues cost %d ns, want %d", c.call, got, want)
+		}
+	}
+}
+
+// A profiler that does not record sizes adds less to an operator, and the same to all else (rule H7).
+func TestOperatorsWithoutSizes(t *testing.T) {
+	for _, c := range []struct {
+		operators int32
+		dims      [][]int64
+		want      trace.Time
+	}{
+		{10, [][]int64{{4, 4}}, 77_000},
+		{10, nil, 84_800},
+		{0, [][]int64{{4, 4}}, 97_000},
+		{0, nil, 97_000},
+	} {
+		w, m := plantest.Step(t, 1, "7 a 100\n7 b 100"), plantest.H200(t, 1)
+		m.Launch.ProfiledOp.Value, m.Launch.ProfiledCall.Value, m.Launch.Call.Value = 2e-6, 3e-6, 5e-6
+		w.Unprofiled, w.Run.Operators = true, []trace.Operator{{Dims: c.dims}}
+		w.Hosts = []*workload.Host{{Order: []int32{0, 1}, Issues: []workload.Issue{{}, {Work: 100_000, Operators: c.operators, Calls: 1}}}}
+		if got := (&plan.Planner{Workload: w, Machine: m}).IssueCosts(0); got[1] != c.want {
+			t.Errorf("%d operators with sizes %d: the issue costs %d ns, want %d", c.operators, c.dims, got[1], c.want)
+		}
 	}
 }
 
@@ -66,7 +91,8 @@ func TestDisturbedHosts(t *testing.T) {
 
 // Ranks that issue the same run one program: an issue costs none of them more than the median over the iterations of both, at
 // the pace of its host. What one rank does longer by HostStall it does alone, waking a thread scatters, and ranks that issue
-// other operations are no twins (rule H7). Hosts that are as fast as they may be have the pace of the fastest.
+// other operations are no twins (rule H7). Hosts that are as fast as they may be have the pace of the fastest; these here are as
+// fast as any.
 func TestTwinHosts(t *testing.T) {
 	quiet := []trace.Time{0, 20, 30, 10, 20, 30} // us, of two iterations of a, b and c
 	for _, c := range []struct {
@@ -97,7 +123,7 @@ func TestTwinHosts(t *testing.T) {
 				op.Step, op.Kernel = int32(i/3), &k
 				h.Order, h.Issues = append(h.Order, int32(i)), append(h.Issues, workload.Issue{Work: 1000 * works[i], Handed: c.handed && i%3 == 2})
 			}
-			w.Hosts = append(w.Hosts, h)
+			w.Hosts, w.Calls = append(w.Hosts, h), append(w.Calls, 3000)
 		}
 		for _, fast := range []bool{false, true} {
 			pl := &plan.Planner{Workload: w, Machine: plantest.H200(t, 2), Scenario: plan.Scenario{FastHosts: fast}}

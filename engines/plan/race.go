@@ -202,7 +202,7 @@ type Scenario struct {
 	HostBound bool
 
 	// FastHosts is that hosts issue as fast as they may without the profiler: ranks that issue the same at the pace of the
-	// fastest of them, and less by the most that a profiler was seen to add (rule H7).
+	// fastest of them, no slower than the fastest host known, and less by the most that a profiler was seen to add (rule H7).
 	FastHosts bool
 
 	// Shared is that ranks that do the same as others are not written (replay.Share). Package
