@@ -138,7 +138,7 @@ func (pl *Planner) capturedCosts(rank int, costs []trace.Time) {
 	least := max(0, pace*l.Call.Or(0)-launch)
 	nodes, adds, faster := 0, 1.0, 1.0
 	if pl.Scenario.FastHosts {
-		adds, faster = profilerAdds, min(1, fastestHost/pl.hostPace(rank))
+		adds, faster = profilerAdds, min(1, fastestHost/pl.Workload.HostPace(rank, l.Call.Or(0)))
 	}
 	for _, i := range h.Order {
 		is := h.Issues[i]
