@@ -28,8 +28,8 @@ var pipelineSchedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb
 type pipelinePlan struct {
 	*reading
 	Orders  []microBatchOrder // by rank
-	Early   bool                // receives are posted a step ahead: that takes compute less than a message lasts
-	Bytes   int64               // of a message
+	Early   bool              // receives are posted a step ahead: that takes compute less than a message lasts
+	Bytes   int64             // of a message
 	Alone   trace.Time
 	Hosts   []trace.Time // by rank, to issue a message: the median captured one's; 0: unknown
 	Issues  []trace.Time // by op: the host's time to issue it as captured, each time that it is issued; 0: unknown
