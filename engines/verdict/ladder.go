@@ -104,11 +104,13 @@ func (c *climber) climb() error {
 				best, at = r, p
 			}
 		}
+		left := next
 		if best != nil {
 			c.Rungs, c.last, from, next = append(c.Rungs, *best), []place{at}, best.Expected, c.neighbours(at)
 		}
 		if best == nil || c.over() {
-			return c.finish(next)
+			left = slices.SortedFunc(slices.Values(slices.Concat(left, next)), place.compare)
+			return c.finish(slices.Compact(left))
 		}
 	}
 }
@@ -251,7 +253,7 @@ func (c *climber) keep(of ofStrategy, at place, p Prediction) {
 	}
 }
 
-// finish sorts what was tried, and collects what is to be judged. next is what would have been tried next.
+// finish sorts what was tried, and collects what is to be judged. next is what was being tried and would have been tried next.
 func (c *climber) finish(next []place) error {
 	for _, p := range next {
 		if c.tried[p] == nil {
