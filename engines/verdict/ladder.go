@@ -102,6 +102,7 @@ func (c *climber) climb() error {
 				gain = append(gain, p)
 			}
 		}
+<<<<<<< HEAD
 		if len(gain) > 0 {
 			slices.SortFunc(gain, func(a, b place) int {
 				return cmp.Or(cmp.Compare(c.tried[a].Expected, c.tried[b].Expected), a.compare(b))
@@ -115,6 +116,15 @@ func (c *climber) climb() error {
 		}
 		if len(gain) == 0 || c.over() {
 			return c.finish(next)
+=======
+		left := next
+		if best != nil {
+			c.Rungs, c.last, from, next = append(c.Rungs, *best), []place{at}, best.Expected, c.neighbours(at)
+		}
+		if best == nil || c.over() {
+			left = slices.SortedFunc(slices.Values(slices.Concat(left, next)), place.compare)
+			return c.finish(slices.Compact(left))
+>>>>>>> faults
 		}
 	}
 }
@@ -257,7 +267,7 @@ func (c *climber) keep(of ofStrategy, at place, p Prediction) {
 	}
 }
 
-// finish sorts what was tried, and collects what is to be judged. next is what would have been tried next.
+// finish sorts what was tried, and collects what is to be judged. next is what was being tried and would have been tried next.
 func (c *climber) finish(next []place) error {
 	for _, p := range next {
 		if c.tried[p] == nil {

@@ -160,6 +160,11 @@ func TestClimbWithin(t *testing.T) {
 	if len(none.Tried) > 0 || len(none.Last) > 0 || none.NotTried <= len(candidates) {
 		t.Errorf("without time: %d tried, %d left", len(none.Tried), none.NotTried)
 	}
+	for n := range len(all.Tried) {
+		if most := climb(over(int32(n))); len(most.Tried) < len(all.Tried) && most.NotTried == 0 {
+			t.Errorf("after %d of %d tried nothing is left", len(most.Tried), len(all.Tried))
+		}
+	}
 	if len(some.Tried) != 3 || some.NotTried == 0 || all.NotTried > 0 {
 		t.Fatalf("%d tried, %d left; of a whole search %d", len(some.Tried), some.NotTried, all.NotTried)
 	}
