@@ -102,7 +102,7 @@ func (c *climber) climb() error {
 				gain = append(gain, p)
 			}
 		}
-<<<<<<< HEAD
+		left := next
 		if len(gain) > 0 {
 			slices.SortFunc(gain, func(a, b place) int {
 				return cmp.Or(cmp.Compare(c.tried[a].Expected, c.tried[b].Expected), a.compare(b))
@@ -115,16 +115,8 @@ func (c *climber) climb() error {
 			c.Rungs, c.last, from, next = append(c.Rungs, *c.tried[at]), []place{at}, c.tried[at].Expected, c.neighbours(at)
 		}
 		if len(gain) == 0 || c.over() {
-			return c.finish(next)
-=======
-		left := next
-		if best != nil {
-			c.Rungs, c.last, from, next = append(c.Rungs, *best), []place{at}, best.Expected, c.neighbours(at)
-		}
-		if best == nil || c.over() {
 			left = slices.SortedFunc(slices.Values(slices.Concat(left, next)), place.compare)
 			return c.finish(slices.Compact(left))
->>>>>>> faults
 		}
 	}
 }
