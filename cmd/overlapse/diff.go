@@ -128,7 +128,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 // withoutProfiler tells the difference of two captures the times of their steps as far as known without the profiler, and compares
 // them with a prediction.
 func (a *app) withoutProfiler(ctx context.Context, o diffOptions, paths []string, d *results.Difference) error {
-	strategy, verifies := "", o.predicted != ""
+	strategy := ""
 	if o.Strategy != "" {
 		sel, err := engines.ParseSelection(o.Strategy)
 		if err != nil {
@@ -140,11 +140,11 @@ func (a *app) withoutProfiler(ctx context.Context, o diffOptions, paths []string
 	for i, path := range paths {
 		o.Path, o.Strategy, took[i] = path, "captured", map[string]trace.Time{}
 		sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
-		if !verifies && (err != nil || w.Captured < len(w.Ranks)) {
-			return nil // times are as they were recorded, also where the lateness of ranks that were not captured is a guess
-		}
-		if err != nil {
+		switch { // else times are as they were recorded, also where the lateness of ranks that were not captured is a guess
+		case err != nil && o.predicted != "":
 			return err
+		case err != nil, o.predicted == "" && w.Captured < len(w.Ranks):
+			return nil //nolint:nilerr // what cannot be replayed can be compared
 		}
 		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, false, false)
 		if err != nil {
@@ -154,11 +154,7 @@ func (a *app) withoutProfiler(ctx context.Context, o diffOptions, paths []string
 			took[i][row.Phase] = trace.Time(row.Time)
 		}
 	}
-	if verifies {
-		return d.Verify(o.predicted, strategy, took)
-	}
-	d.WithoutProfiler(took)
-	return nil
+	return d.Verify(o.predicted, strategy, took)
 }
 
 // diffStrategies replays a trace under two strategies.

@@ -55,7 +55,7 @@ func TestCheckNoise(t *testing.T) {
 func TestWithoutProfiler(t *testing.T) {
 	compared := func(took [2]map[string]trace.Time) Difference {
 		d := differenceOf(side{Name: "a", Time: 93_000_000, steps: 2}, side{Name: "b", Time: 72_000_000, steps: 2})
-		d.WithoutProfiler(took)
+		d.withoutProfiler(took)
 		d.Check(0.03)
 		return d
 	}

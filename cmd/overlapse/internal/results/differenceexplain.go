@@ -236,9 +236,9 @@ func (d *Difference) than(a, b trace.Time) string {
 // a gain elsewhere.
 const leastOfProfiler = -verdict.Faster
 
-// WithoutProfiler notes the times of a step of both captures without the profiler, by phase, as far as they are estimated. Where they
+// withoutProfiler notes the times of a step of both captures without the profiler, by phase, as far as they are estimated. Where they
 // tell of another change than the captures, that is said first: a profiler slows hosts, and not each capture alike.
-func (d *Difference) WithoutProfiler(took [2]map[string]trace.Time) {
+func (d *Difference) withoutProfiler(took [2]map[string]trace.Time) {
 	for _, p := range d.Each() {
 		a, b := took[0][p.Phase], took[1][p.Phase]
 		if a <= 0 || b <= 0 || !p.PerStep {
