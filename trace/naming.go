@@ -101,6 +101,26 @@ func tileOf(s string) string {
 	return tile
 }
 
+// Micros writes a time: "12.3 µs", "12.34 ms" or "1.234 s".
+func Micros(t Time) string {
+	switch ns := float64(t); {
+	case t < 1e7 && t > -1e7:
+		return fmt.Sprintf("%.1f µs", ns/1e3)
+	case t < 1e9 && t > -1e9:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	default:
+		return fmt.Sprintf("%.3f s", ns/1e9)
+	}
+}
+
+// Percent writes a relative change: "+1.2 %", "0.0 %".
+func Percent(change float64) string {
+	if change > -0.0005 && change < 0.0005 {
+		return "0.0 %"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*change)
+}
+
 // Bytes writes a number of bytes with a binary prefix, three significant digits of it unless it is
 // a whole number of them: "64 MiB", "1.50 MiB", "84.4 MiB", "-2 KiB".
 func Bytes(n int64) string {

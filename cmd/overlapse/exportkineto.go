@@ -274,7 +274,7 @@ func withProfile(path string, read func(io.Reader) error) error {
 // printIsolated says what is in the profiles, and how inductor reads one.
 func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 	change := func(before, after trace.Time) string {
-		return cli.Percent(float64(after)/float64(max(1, before)) - 1)
+		return trace.Percent(float64(after)/float64(max(1, before)) - 1)
 	}
 	var sums []string
 	for i, sum := range s.sums {
@@ -331,7 +331,7 @@ func overlapPays(r *results.Replayed) (literal, why string) {
 		if min(was, early) > verdict.Faster {
 			literal = "False"
 		}
-		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, cli.Percent(was), cli.Percent(early)))
+		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, trace.Percent(was), trace.Percent(early)))
 	}
 	return literal, "against collectives in the order of the program: " + strings.Join(reasons, "; ")
 }

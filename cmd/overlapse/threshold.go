@@ -302,12 +302,12 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 		for _, b := range r.Tried {
 			row := rows[b.Batch]
 			if row == nil {
-				row = []any{p.batchText(b.Batch), cli.Micros(b.Captured)}
+				row = []any{p.batchText(b.Batch), trace.Micros(b.Captured)}
 			}
 			for len(row) < len(t.Columns)-1 {
 				row = append(row, "")
 			}
-			rows[b.Batch] = append(row, cli.Percent(b.Change))
+			rows[b.Batch] = append(row, trace.Percent(b.Change))
 		}
 	}
 	for _, r := range p.Strategies {
@@ -335,7 +335,7 @@ func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 	switch {
 	case len(r.Pays) == 0 && best.Change <= verdict.Faster:
 		return fmt.Sprintf("%s may pay, best for %s: %s, but at most %s likely",
-			r.Strategy, p.sizeText(best.Batch), cli.Percent(best.Change), verdict.PercentOf(best.PFaster))
+			r.Strategy, p.sizeText(best.Batch), trace.Percent(best.Change), verdict.PercentOf(best.PFaster))
 	case len(r.Pays) == 0 && first == last:
 		return fmt.Sprintf("%s does not pay for %s, the only batch tried: leave it off", r.Strategy, p.sizeText(first))
 	case len(r.Pays) == 0:

@@ -225,7 +225,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	times, profiled := results.CapturedTimes(w, base, o.Clock != "captured")
 	if _, longest, _ := plan.MeasuredSteps(w).Disturbed(); longest == 0 && base.Phases == nil {
-		times = cli.Micros(base.Time)
+		times = trace.Micros(base.Time)
 	}
 	title := []string{o.Path, cli.MachineText(m.Name, m.Guess), cli.Counted(tried, "setting") + " tried", "captured " + times}
 	for _, more := range []string{w.Run.Estimated, profiled} {
@@ -362,7 +362,7 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		step, likely, change := cli.Percent(r.Step), verdict.PercentOf(r.StepChance), cli.Percent(r.Change)
+		step, likely, change := trace.Percent(r.Step), verdict.PercentOf(r.StepChance), trace.Percent(r.Change)
 		t.Add(r.added(before), trace.Time(r.Time), step, likely, change, results.MemoryText(r.PeakMemory, r.MemoryLacks))
 		before = r
 	}

@@ -295,11 +295,11 @@ func addTime(t *tui.Time, phase string, ns int64, change float64) {
 	add := func(to *string, text string) {
 		*to = strings.TrimPrefix(*to+", "+strings.TrimSpace(phase+" "+text), ", ")
 	}
-	add(&t.Time, cli.Micros(trace.Time(ns)))
+	add(&t.Time, trace.Micros(trace.Time(ns)))
 	if phase == "" {
 		t.Step = trace.Time(ns)
 	}
-	add(&t.Change, cli.Percent(change))
+	add(&t.Change, trace.Percent(change))
 }
 
 // viewsOf are the runs of the selected strategies, or all.

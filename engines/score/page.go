@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // AccuracyPage is the accuracy tables of a dataset as Markdown: held-out sets first.
@@ -80,14 +81,6 @@ func percent(x float64) string {
 	return fmt.Sprintf("%.1f %%", 100*x)
 }
 
-// signed writes a share as a percentage with its sign.
-func signed(x float64) string {
-	if math.Abs(x) < 0.0005 {
-		return "0.0 %"
-	}
-	return fmt.Sprintf("%+.1f %%", 100*x)
-}
-
 func (w *page) summary(r SetResult) {
 	regret, apart := "", []float64{} // apart: rows that were measured twice
 	for _, c := range r.Checks {
@@ -137,7 +130,7 @@ func (w *page) gains(results []SetResult) {
 		g := gains(results, e.Name)
 		if n := len(g); n > 0 && !e.Plain {
 			slower := slices.IndexFunc(append(g, 1), func(x float64) bool { return x > 0 })
-			w.row(e.Name, fmt.Sprint(n), signed(quantile(g, 0.5)), signed(g[0]), signed(g[n-1]), fmt.Sprint(n-slower))
+			w.row(e.Name, fmt.Sprint(n), trace.Percent(quantile(g, 0.5)), trace.Percent(g[0]), trace.Percent(g[n-1]), fmt.Sprint(n-slower))
 		}
 	}
 }

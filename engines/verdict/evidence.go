@@ -69,7 +69,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 	case len(v.caveats) > 0 && v.caveats[0].weight < noted:
 		e.Why = v.caveats[0].why
 	case e.Spread > 0:
-		e.Why = fmt.Sprintf("dispatch order varies between runs: %s to %s (--seeds shows the spread)", micros(out.Best), micros(out.Worst))
+		e.Why = fmt.Sprintf("dispatch order varies between runs: %s to %s", trace.Micros(out.Best), trace.Micros(out.Worst))
 	case len(v.caveats) > 0:
 		e.Why = v.caveats[0].why
 	case out.Strategy.Exact:

@@ -284,25 +284,13 @@ func startCause(path []replay.Segment, before replay.Segment, flags *program.Fla
 		case g.End > g.Start:
 			return ""
 		case g.Step == replay.Woken && before.Name != "" && before.Rank != g.Rank:
-			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, micros(g.Waited), flags.Name(g.Flag), before.Rank)
+			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, trace.Micros(g.Waited), flags.Name(g.Flag), before.Rank)
 		case g.Step == replay.Placed && before.Name != "" && before.Name != g.Name:
-			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, micros(g.Waited), kernel.Short(before.Name))
+			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, trace.Micros(g.Waited), kernel.Short(before.Name))
 		case g.Step == replay.Served && before.Name != "":
-			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, micros(g.Waited), kernel.Short(before.Name))
+			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, trace.Micros(g.Waited), kernel.Short(before.Name))
 		}
 		before = g
 	}
 	return ""
-}
-
-// micros writes a time: "12.3 µs", "12.34 ms" or "1.234 s".
-func micros(t trace.Time) string {
-	switch ns := float64(t); {
-	case t < 1e7 && t > -1e7:
-		return fmt.Sprintf("%.1f µs", ns/1e3)
-	case t < 1e9 && t > -1e9:
-		return fmt.Sprintf("%.2f ms", ns/1e6)
-	default:
-		return fmt.Sprintf("%.3f s", ns/1e9)
-	}
 }

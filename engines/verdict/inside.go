@@ -105,7 +105,7 @@ func hiddenText(w *workload.Workload, on *machine.Machine, ids []int32) string {
 	if gemm <= 0 || apart <= 0 {
 		return ""
 	}
-	ns := func(seconds float64) string { return micros(trace.Time(seconds * 1e9)) }
+	ns := func(seconds float64) string { return trace.Micros(trace.Time(seconds * 1e9)) }
 	said := fmt.Sprintf("; by the laws of %s its GEMM takes %s and the %s over %d ranks %s, fused they take %s: ",
 		on.Name, ns(gemm), c.Op, w.World, ns(apart), ns(fused))
 	switch hidden := (gemm + apart - fused) / apart; {

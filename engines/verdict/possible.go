@@ -25,7 +25,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 	why := impossible(base, *p.Times)
 	for _, t := range []trace.Time{p.Expected, p.Best, p.Worst} {
 		if why == "" && t <= 0 {
-			why = fmt.Sprintf("a time of %s", micros(t))
+			why = fmt.Sprintf("a time of %s", trace.Micros(t))
 		}
 	}
 	if why == "" && !finite(p.Change, p.Noise, p.Evidence.Spread, p.Evidence.Rest) {
@@ -38,9 +38,11 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		gaps, work := max(0, was.Idle-is.Idle), max(0, was.Compute-is.Compute)
 		switch most := was.Exposed() + was.Copies + gaps + work; {
 		case gain > most+rounding:
-			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", micros(gain), micros(most))
+			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes",
+				trace.Micros(gain), trace.Micros(most))
 		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > max(rounding, gaps+compare.SlowdownOf(w).Time):
-			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here", micros(is.Exposed()-was.Exposed()))
+			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here",
+				trace.Micros(is.Exposed()-was.Exposed()))
 		}
 	}
 	if why != "" {
@@ -83,14 +85,14 @@ func (e *Evidence) doubt(format string, args ...any) {
 // impossible says what of a time and its parts cannot be; "": nothing.
 func impossible(time trace.Time, parts overlap.Times) string {
 	if time <= 0 {
-		return fmt.Sprintf("the captured schedule takes %s", micros(time))
+		return fmt.Sprintf("the captured schedule takes %s", trace.Micros(time))
 	}
 	for _, part := range []struct {
 		name string
 		time trace.Time
 	}{{"compute", parts.Compute}, {"transfer", parts.Transfer}, {"waiting", parts.Waiting}, {"copies", parts.Copies}, {"idle", parts.Idle}, {"hidden", parts.Hidden}} {
 		if part.time < 0 {
-			return fmt.Sprintf("%s of %s", part.name, micros(part.time))
+			return fmt.Sprintf("%s of %s", part.name, trace.Micros(part.time))
 		}
 	}
 	return ""
@@ -104,7 +106,7 @@ func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool 
 		why = impossible(captured.Expected, TimesOf(w, captured))
 	}
 	if measured := measuredStep(w, captured); why == "" && w.Rescaled == nil && measured <= 0 {
-		why = fmt.Sprintf("the measured step takes %s", micros(measured))
+		why = fmt.Sprintf("the measured step takes %s", trace.Micros(measured))
 	}
 	if why == "" {
 		return false

@@ -39,15 +39,15 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	if added < 0 && plan.Contradicts(captured.Expected, measuredStep(w, captured)) {
 		return fmt.Sprintf("the step without the profiler is estimated at %s, above the captured %s, which it cannot be: iterations or "+
 			"kernels of the capture contradict each other; capture more steps",
-			micros(captured.Expected), micros(measuredStep(w, captured)))
+			trace.Micros(captured.Expected), trace.Micros(measuredStep(w, captured)))
 	}
 	if added <= muchAdded {
 		return ""
 	}
-	limits := "at most " + micros(measuredStep(w, captured))
+	limits := "at most " + trace.Micros(measuredStep(w, captured))
 	alone := slices.Contains(w.Copies, true) && len(w.Collectives) > 0 // waits for the others may look busy
 	if busy := plan.BusyTime(w, captured.Phase); busy > 0 && !alone {
-		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", micros(busy), micros(measuredStep(w, captured)))
+		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", trace.Micros(busy), trace.Micros(measuredStep(w, captured)))
 	}
 	less := lift.RecorderOf(w.Run).Less
 	if less != "" {
@@ -94,7 +94,7 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outco
 			times[i] = float64(out.Of(p.Phase).Expected)
 		}
 		if change := times[1]/times[0] - 1; change > least {
-			least, why = change, fmt.Sprintf("the estimate of the time without the profiler decides: %s it takes %s", end.supposed, signed(change))
+			least, why = change, fmt.Sprintf("the estimate of the time without the profiler decides: %s it takes %s", end.supposed, trace.Percent(change))
 		}
 	}
 	at := p.Evidence.Confidence(least).Chance.PFaster

@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // slow says first which collectives take several times the machine's law (rule C28), or that large ones do as a whole beside
@@ -35,5 +36,5 @@ func SlowText(s *workload.SlowCollective) string {
 		at = fmt.Sprintf(", %.2g %% of the links of %s", 100*s.Bus/s.Links, s.Machine)
 	}
 	return fmt.Sprintf("%s runs at %.2g GB/s%s: %s an iteration instead of %s by the law, in each of %d; find out why first: peer access off (NCCL_P2P_DISABLE, IOMMU), host staging, ranks that are late",
-		s.Op, s.Bus/1e9, at, micros(s.Took), micros(s.Law), s.Iterations)
+		s.Op, s.Bus/1e9, at, trace.Micros(s.Took), trace.Micros(s.Law), s.Iterations)
 }

@@ -217,7 +217,7 @@ func (v *Verdict) experimental(outcomes []Prediction) {
 		}
 	}
 	if fastest != nil {
-		v.say("%s, %s, is experimental: no measurement has such a setting, so it is not recommended", fastest.Selection, signed(fastest.Change))
+		v.say("%s, %s, is experimental: no measurement has such a setting, so it is not recommended", fastest.Selection, trace.Percent(fastest.Change))
 	}
 }
 
@@ -289,15 +289,15 @@ func (v *Verdict) waiting(w *workload.Workload) {
 // LateText says what it costs that others wait for a rank, how steady that is, what takes the rank longer, and what
 // balanced ranks change.
 func LateText(late *overlap.LateRank) string {
-	text := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", micros(late.Cost), 100*late.Share)
+	text := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", trace.Micros(late.Cost), 100*late.Share)
 	if late.Iterations > 1 {
-		text += fmt.Sprintf(", last in %d of %d (%s to %s)", late.Last, late.Iterations, micros(late.Least), micros(late.Most))
+		text += fmt.Sprintf(", last in %d of %d (%s to %s)", late.Last, late.Iterations, trace.Micros(late.Least), trace.Micros(late.Most))
 	} else {
 		text += ", one iteration was captured"
 	}
 	switch late.Cause {
 	case overlap.LateHost:
-		text += fmt.Sprintf("; its device is idle %s longer than the others: its host (profilers slow it), or its data", micros(late.Idle))
+		text += fmt.Sprintf("; its device is idle %s longer than the others: its host (profilers slow it), or its data", trace.Micros(late.Idle))
 	case overlap.LateClock:
 		text += fmt.Sprintf("; all of its kernels take %.1f %% longer: its clock", 100*late.Slower)
 	case overlap.LateKernels:
@@ -306,9 +306,9 @@ func LateText(late *overlap.LateRank) string {
 		if len(name) > 28 {
 			name = append(name[:27], '…')
 		}
-		text += fmt.Sprintf("; %s takes %s (%.1f %%) longer there", string(name), micros(k.Time), 100*k.By)
+		text += fmt.Sprintf("; %s takes %s (%.1f %%) longer there", string(name), trace.Micros(k.Time), 100*k.By)
 	case overlap.LateWork:
-		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer", micros(late.Other))
+		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer", trace.Micros(late.Other))
 	default:
 		text += ", though neither its kernels nor its host take longer"
 	}

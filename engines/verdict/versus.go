@@ -67,19 +67,19 @@ func (v *versus) Sentence(base trace.Time) string {
 	for i := range v.Parts {
 		gain, pay := v.Parts[i], v.Parts[len(v.Parts)-1-i]
 		if gain.Time < 0 && -gain.Time*20 >= most && len(gains) < 3 {
-			gains = append(gains, fmt.Sprintf("%s of %s", micros(-gain.Time), gain.What))
+			gains = append(gains, fmt.Sprintf("%s of %s", trace.Micros(-gain.Time), gain.What))
 		}
 		if pay.Time > 0 && pay.Time*20 >= most && len(pays) < 3 {
-			pays = append(pays, fmt.Sprintf("%s of %s", micros(pay.Time), pay.What))
+			pays = append(pays, fmt.Sprintf("%s of %s", trace.Micros(pay.Time), pay.What))
 		}
 	}
 	share := 100 * float64(compare.Abs(v.Change)) / float64(max(1, base))
 	how := fmt.Sprintf("takes as long as %s", v.Strategy)
 	switch {
 	case v.Change < 0 && share >= 0.05:
-		how = fmt.Sprintf("wins %s (%.1f %%) against %s", micros(-v.Change), share, v.Strategy)
+		how = fmt.Sprintf("wins %s (%.1f %%) against %s", trace.Micros(-v.Change), share, v.Strategy)
 	case share >= 0.05:
-		how = fmt.Sprintf("loses %s (%.1f %%) against %s", micros(v.Change), share, v.Strategy)
+		how = fmt.Sprintf("loses %s (%.1f %%) against %s", trace.Micros(v.Change), share, v.Strategy)
 	}
 	var words []string
 	if len(gains) > 0 {
@@ -90,9 +90,9 @@ func (v *versus) Sentence(base trace.Time) string {
 		if n := len(v.Names); n > 0 && v.Names[n-1].Time*5 >= most {
 			late := ""
 			if v.Late > 0 {
-				late = fmt.Sprintf(": its workgroups found slots up to %s late", micros(v.Late))
+				late = fmt.Sprintf(": its workgroups found slots up to %s late", trace.Micros(v.Late))
 			}
-			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer%s)", kernel.Short(v.Names[n-1].What), micros(v.Names[n-1].Time), late)
+			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer%s)", kernel.Short(v.Names[n-1].What), trace.Micros(v.Names[n-1].Time), late)
 		}
 	}
 	if len(words) > 0 {

@@ -70,7 +70,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		if i := slices.IndexFunc(list, func(c Prediction) bool { return !c.Same() }); i < 0 {
 			next = fmt.Sprintf("; %s is the same program", list[0].Selection)
 		} else if list[i].Change <= -unchanged {
-			next = fmt.Sprintf("; the next is %s, %s", list[i].named(), signed(list[i].Change))
+			next = fmt.Sprintf("; the next is %s, %s", list[i].named(), trace.Percent(list[i].Change))
 		}
 		v.say("keep %s: no strategy is predicted to take at least %.0f %% less%s%s", baseName(w), -100*Faster, next, v.compared(list))
 		return
@@ -82,7 +82,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		if !slices.ContainsFunc(faster, func(c Prediction) bool { return isCheap(w, c) }) {
 			text = "keep %s: no flag or line of code is predicted to take at least %.0f %% less; a kernel may (%s, %s: %s)%s"
 		}
-		v.say(text, baseName(w), -100*Faster, faster[0].named(), signed(faster[0].Change), because(faster[0]), v.compared(list))
+		v.say(text, baseName(w), -100*Faster, faster[0].named(), trace.Percent(faster[0].Change), because(faster[0]), v.compared(list))
 		return
 	}
 	passed := ""
@@ -112,8 +112,8 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 			most = c
 		}
 	}
-	changes := signed(faster[0].Change)
-	if last := signed(faster[len(faster)-1].Change); last != changes {
+	changes := trace.Percent(faster[0].Change)
+	if last := trace.Percent(faster[len(faster)-1].Change); last != changes {
 		changes = strings.TrimSuffix(changes, " %") + " to " + last
 	}
 	why = ""
@@ -195,7 +195,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		case !other.likely() || i == best:
 		case tied(c, other):
 			v.Candidates = append(v.Candidates, other.Selection.String())
-			changes = append(changes, fmt.Sprintf("%s (%s)", other.named(), signed(other.Change)))
+			changes = append(changes, fmt.Sprintf("%s (%s)", other.named(), trace.Percent(other.Change)))
 		case easier < 0 && plan.CompareEfforts(other.Effort, c.Effort) < 0:
 			easier = i
 		}
@@ -211,7 +211,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 	}
 	if easier >= 0 {
 		o := &list[easier]
-		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", o.Effort, o.named(), signed(o.Change)))
+		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", o.Effort, o.named(), trace.Percent(o.Change)))
 	}
 	v.say("%s", strings.Join(more, "; "))
 }
@@ -272,7 +272,7 @@ func passedOver(c Prediction, faster []Prediction) string {
 		p := fitted.chance(o.ChangeFrom(c.Expected), o.Evidence.and(c.Evidence)).PFaster
 		why = fmt.Sprintf("%s likely to gain another %.0f %%", PercentOf(p), -100*Faster)
 	}
-	said := fmt.Sprintf("%s, %s (%s)", o.named(), signed(o.Change), why)
+	said := fmt.Sprintf("%s, %s (%s)", o.named(), trace.Percent(o.Change), why)
 	if n := len(faster) - 1; n > 0 {
 		said += fmt.Sprintf(" and %d more", n)
 	}
@@ -329,6 +329,3 @@ func few(words []string, with string) string {
 	}
 	return strings.Join(words, with)
 }
-
-// signed is a change in percent.
-func signed(change float64) string { return fmt.Sprintf("%+.1f %%", math.Round(1000*change)/10+0) }

@@ -64,12 +64,6 @@ func (u Unit) Signed(t trace.Time) string {
 	return "+" + u.Number(t)
 }
 
-// Micros formats one time: "12.3 µs", "12.34 ms" or "1.234 s".
-func Micros(t trace.Time) string {
-	u := UnitOf(t)
-	return fmt.Sprintf("%.*f %s", u.decimals, float64(t)/u.ns, u.Name)
-}
-
 // seconds writes how long work takes: "40 s", "25 min", "3.2 hours".
 func seconds(s float64) string {
 	switch {
@@ -102,9 +96,9 @@ func Counted(n int, thing string) string {
 func Phases(phases []plan.PhaseTime) string {
 	var list []string
 	for _, p := range phases {
-		text := fmt.Sprintf("%s of %s", Counted(p.Steps, p.Phase+" step"), Micros(p.Time))
+		text := fmt.Sprintf("%s of %s", Counted(p.Steps, p.Phase+" step"), trace.Micros(p.Time))
 		if p.Phase == "" {
-			text = fmt.Sprintf("%s of %s", Counted(p.Steps, "other step"), Micros(p.Time))
+			text = fmt.Sprintf("%s of %s", Counted(p.Steps, "other step"), trace.Micros(p.Time))
 		}
 		if p.Tokens > 0 {
 			text += fmt.Sprintf(" (%s)", Counted(int(p.Tokens), "token"))
@@ -116,24 +110,16 @@ func Phases(phases []plan.PhaseTime) string {
 
 // Iterations says how many iterations there are, what one takes, and how unequal the captured ones are.
 func Iterations(n int, took trace.Time, captured *plan.Steps) string {
-	text := fmt.Sprintf("%s of %s", Counted(n, "iteration"), Micros(took))
+	text := fmt.Sprintf("%s of %s", Counted(n, "iteration"), trace.Micros(took))
 	shortest, longest, out := captured.Disturbed()
 	if longest > 0 {
-		text += fmt.Sprintf(" (captured ones take %s to %s", Micros(shortest), Micros(longest))
+		text += fmt.Sprintf(" (captured ones take %s to %s", trace.Micros(shortest), trace.Micros(longest))
 		if out > 0 {
 			text += fmt.Sprintf(": %d disturbed, left out", out)
 		}
 		text += ")"
 	}
 	return text
-}
-
-// Percent formats a change with its sign: "+12.3 %".
-func Percent(change float64) string {
-	if change > -0.0005 && change < 0.0005 {
-		return "0.0 %"
-	}
-	return fmt.Sprintf("%+.1f %%", 100*change)
 }
 
 // Shorten cuts a text to n characters, the last of which is then an ellipsis.

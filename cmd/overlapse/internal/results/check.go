@@ -141,7 +141,8 @@ func (d *Difference) sentence(c *check) string {
 	case c.Noise > 0:
 		noise = fmt.Sprintf("noise ± %.1f %%", 100*c.Noise)
 	}
-	return fmt.Sprintf("%s %s of A's step (%s, then %s), allowed %s; %s", c.Name, cli.Percent(c.Growth), cli.Micros(c.A), cli.Micros(c.B), cli.Percent(d.above), noise)
+	return fmt.Sprintf("%s %s of A's step (%s, then %s), allowed %s; %s",
+		c.Name, trace.Percent(c.Growth), trace.Micros(c.A), trace.Micros(c.B), trace.Percent(d.above), noise)
 }
 
 func (c *check) verdict() string {
@@ -156,14 +157,17 @@ func (d *Difference) checked() *cli.Table {
 	if d.Checks == nil {
 		return nil
 	}
-	t := &cli.Table{Title: d.title() + fmt.Sprintf("checks: at most %s of A's step may be added", cli.Percent(d.above)), Columns: []string{"", "A", "B", "growth", "noise ±", "result"}}
+	t := &cli.Table{
+		Title:   d.title() + fmt.Sprintf("checks: at most %s of A's step may be added", trace.Percent(d.above)),
+		Columns: []string{"", "A", "B", "growth", "noise ±", "result"},
+	}
 	for i := range d.Checks {
 		c := &d.Checks[i]
 		noise := "unknown"
 		if c.Noise > 0 {
 			noise = fmt.Sprintf("%.1f %%", 100*c.Noise)
 		}
-		t.Add(c.Name, cli.Micros(c.A), cli.Micros(c.B), cli.Percent(c.Growth), noise, c.verdict())
+		t.Add(c.Name, trace.Micros(c.A), trace.Micros(c.B), trace.Percent(c.Growth), noise, c.verdict())
 	}
 	return t
 }

@@ -74,10 +74,10 @@ type side struct {
 
 // without is the estimate without the profiler, where it is another time.
 func (s *side) without() string {
-	if s.Unprofiled == 0 || cli.Micros(s.Unprofiled) == cli.Micros(s.Time) {
+	if s.Unprofiled == 0 || trace.Micros(s.Unprofiled) == trace.Micros(s.Time) {
 		return ""
 	}
-	return "; " + cli.Micros(s.Unprofiled) + " without the profiler"
+	return "; " + trace.Micros(s.Unprofiled) + " without the profiler"
 }
 
 // Print prints at most top rows of each group; 0: all.
@@ -94,8 +94,8 @@ func (d *Difference) Print(con *cli.Console, top int) {
 		}
 	}
 	for _, p := range d.Each() {
-		con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks%s", d.A.Name, cli.Micros(p.A.Time), p.unit(), p.A.without()))
-		con.Labelled("B", fmt.Sprintf("%s: %s %s, %s%s", d.B.Name, cli.Micros(p.B.Time), p.unit(), cli.Percent(p.Change), p.B.without()))
+		con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks%s", d.A.Name, trace.Micros(p.A.Time), p.unit(), p.A.without()))
+		con.Labelled("B", fmt.Sprintf("%s: %s %s, %s%s", d.B.Name, trace.Micros(p.B.Time), p.unit(), trace.Percent(p.Change), p.B.without()))
 	}
 	for _, p := range d.Each() {
 		if t := p.checked(); t != nil {
@@ -184,7 +184,7 @@ func (d *Difference) table(group []overlap.Change, top int, counts bool) (*cli.T
 	}
 	for _, c := range group {
 		t.Add(cli.Middle(trace.Short(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff),
-			cli.Percent(float64(c.Diff)/float64(max(1, d.A.Time))), c.CountA, c.CountB)
+			trace.Percent(float64(c.Diff)/float64(max(1, d.A.Time))), c.CountA, c.CountB)
 	}
 	return t, u
 }

@@ -188,7 +188,7 @@ func (d *Difference) explain() string {
 		strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
 		if most := strategies[0]; most.Name != d.under && most.Diff != 0 { // the largest difference comes first
 			change := float64(most.Diff) / float64(max(1, most.A))
-			says = append(says, fmt.Sprintf("Most differs %s: %s.", most.Name, cli.Percent(change)))
+			says = append(says, fmt.Sprintf("Most differs %s: %s.", most.Name, trace.Percent(change)))
 		}
 	}
 	var sums [2]trace.Time // of what is faster, slower
@@ -224,11 +224,11 @@ func (d *Difference) than(a, b trace.Time) string {
 	}
 	switch change := float64(b)/float64(max(1, a)) - 1; {
 	case change > -leastChange && change < leastChange:
-		return fmt.Sprintf("A and B take the same time, %s%s.", cli.Micros(a), of)
+		return fmt.Sprintf("A and B take the same time, %s%s.", trace.Micros(a), of)
 	case b < a:
-		return fmt.Sprintf("B is %s%s (%.1f %%) faster.", cli.Micros(a-b), of, -100*change)
+		return fmt.Sprintf("B is %s%s (%.1f %%) faster.", trace.Micros(a-b), of, -100*change)
 	default:
-		return fmt.Sprintf("B is %s%s (%.1f %%) slower.", cli.Micros(b-a), of, 100*change)
+		return fmt.Sprintf("B is %s%s (%.1f %%) slower.", trace.Micros(b-a), of, 100*change)
 	}
 }
 

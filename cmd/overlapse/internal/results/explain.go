@@ -111,7 +111,7 @@ func PrintExplanations(con *cli.Console, r *Replayed) {
 	}
 	var list []string
 	for _, x := range r.Elsewhere {
-		list = append(list, x.Name+" "+cli.Percent(x.Change))
+		list = append(list, x.Name+" "+trace.Percent(x.Change))
 	}
 	if list != nil {
 		fmt.Fprintln(con.Out)
@@ -128,7 +128,7 @@ func printPath(con *cli.Console, e *verdict.Explanation) {
 		if l.After != "" {
 			fmt.Fprintf(con.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
 		}
-		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", cli.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", trace.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
 	}
 }
@@ -172,7 +172,7 @@ func causeText(cause string) string {
 func idleText(idle []verdict.IdleSum) string {
 	var list []string
 	for _, s := range idle {
-		word := cli.Micros(s.Time) + " " + causeText(s.Cause)
+		word := trace.Micros(s.Time) + " " + causeText(s.Cause)
 		if s.Longest != "" {
 			word += fmt.Sprintf(" (longest: %s)", plain.Line(cli.Shorten(s.Longest, 60)))
 		}
@@ -230,7 +230,7 @@ func namesOf(l verdict.Link) string {
 		names += fmt.Sprintf(" and %d more", n-1)
 	}
 	if l.Late > 0 && l.After == "" {
-		names += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", cli.Micros(l.Late))
+		names += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", trace.Micros(l.Late))
 	}
 	return names
 }

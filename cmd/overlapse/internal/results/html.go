@@ -120,7 +120,7 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 	for _, row := range of.rows {
 		line := html.Line{
 			Name: r.says(row), Values: []float64{100 * max(0, row.Change), 100 * min(0, row.Change)}, Error: 100 * row.Error, Signed: true,
-			Note: r.barNote(row), Brief: cli.Percent(row.Change),
+			Note: r.barNote(row), Brief: trace.Percent(row.Change),
 		}
 		if r.recommended(row) {
 			line.Name = "▸ " + line.Name
@@ -168,7 +168,7 @@ func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 				name += fmt.Sprintf(" (rank %d; %d are copies of it)", slices.Index(r.workload.Copies, false), copies)
 				ranks = nil
 			}
-			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
+			bars = append(bars, html.Bar{Name: name, Note: trace.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
 			continue
 		}
 		late := row.Waiting - overlap.MeanOf(ranks).Waiting // for ranks that nobody captured: idle so far
@@ -179,7 +179,7 @@ func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 			d := max(-times.Waiting, min(times.Idle, late))
 			times.Idle, times.Waiting = times.Idle-d, times.Waiting+d
 			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
-			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: times})
+			bars = append(bars, html.Bar{Name: name, Note: trace.Micros(took), Time: took, Times: times})
 		}
 	}
 	return bars
@@ -200,7 +200,7 @@ func CopiesOf(w *workload.Workload) (of []int) {
 
 // barNote is the time of a row, its change and error, and how likely it is faster, as tables have them.
 func (r *Replayed) barNote(row *Row) string {
-	note, cells := cli.Micros(trace.Time(row.Time)), r.cells()
+	note, cells := trace.Micros(trace.Time(row.Time)), r.cells()
 	if row.Same {
 		return fmt.Sprintf("%s  %s", note, cells["likely"](row))
 	}
@@ -217,7 +217,7 @@ func (r *Replayed) measured() string {
 	if r.Phases != nil {
 		return cli.Phases(r.Phases)
 	}
-	return cli.Micros(trace.Time(r.Measured))
+	return trace.Micros(trace.Time(r.Measured))
 }
 
 // best is the outcome that the verdict recommends or, if that is the captured schedule, the fastest other schedule, rather one
@@ -307,11 +307,11 @@ func (r *Replayed) runNote(outcome int) string {
 		switch {
 		case row.At != outcome || !row.Applies:
 		case row.phase > 0:
-			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, cli.Micros(trace.Time(row.Time)), cli.Percent(row.Change)))
+			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, trace.Micros(trace.Time(row.Time)), trace.Percent(row.Change)))
 		case r.Iterations > 0:
-			notes = append(notes, fmt.Sprintf("%s per iteration, %s", cli.Micros(trace.Time(row.Time)), cli.Percent(row.Change)))
+			notes = append(notes, fmt.Sprintf("%s per iteration, %s", trace.Micros(trace.Time(row.Time)), trace.Percent(row.Change)))
 		default:
-			notes = append(notes, cli.Percent(row.Change))
+			notes = append(notes, trace.Percent(row.Change))
 		}
 	}
 	return strings.Join(notes, "; ")

@@ -248,7 +248,7 @@ func (v *Inspection) iterationsText() string {
 	case len(v.workload.Ops) == 0:
 		return ""
 	case n == 0:
-		return cli.Micros(took) + " in all, no step found"
+		return trace.Micros(took) + " in all, no step found"
 	default:
 		return cli.Iterations(n, took, v.steps)
 	}
@@ -277,7 +277,7 @@ func (v *Inspection) boundText(p *phasePart) string {
 		return "nothing: the device work takes no time"
 	}
 	if n := v.workload.Untimed(); n > 0 {
-		return fmt.Sprintf("unknown: none of the %s has a time; the kernels beside them take %s", cli.Counted(n, "collective"), cli.Micros(sum.Compute))
+		return fmt.Sprintf("unknown: none of the %s has a time; the kernels beside them take %s", cli.Counted(n, "collective"), trace.Micros(sum.Compute))
 	}
 	idle := []share{{"idle", sum.Idle}} // causes are known of the whole run
 	communicates := sum.Hidden+sum.Exposed() > 0
@@ -429,7 +429,7 @@ func (v *Inspection) unseenText(p *phasePart) string {
 	if n > 0 {
 		each = " an iteration"
 	}
-	from, to := cli.Micros(least/ranks), cli.Micros((least+more)/ranks)
+	from, to := trace.Micros(least/ranks), trace.Micros((least+more)/ranks)
 	switch {
 	case from != to:
 		return fmt.Sprintf("%s to %s%s for ranks that were not captured: what collectives take beyond the shortest of their size, and beyond the library's law on %s",

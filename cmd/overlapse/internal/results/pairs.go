@@ -86,7 +86,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 	title, changes := "no strategy gains on any kind of pair alone", []string(nil)
 	for _, mix := range r.mixes() {
 		if mix.Applies {
-			changes = append(changes, r.ofPhase(mix.phase)+cli.Percent(mix.Change))
+			changes = append(changes, r.ofPhase(mix.phase)+trace.Percent(mix.Change))
 			title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, strings.Join(changes, ", "))
 		}
 	}
@@ -107,7 +107,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 		}
 		best := "as captured"
 		if p.best != nil {
-			best = fmt.Sprintf("%s %s", p.Best, cli.Percent(p.best.Change))
+			best = fmt.Sprintf("%s %s", p.Best, trace.Percent(p.best.Change))
 		}
 		t.Add(append(row, best, p.Phase)[:len(t.Columns)]...)
 	}

@@ -63,8 +63,8 @@ func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
 	x := &predicted{Strategy: row.name(), Change: row.Change, Error: row.Error, Measured: d.Change}
 	with := ""
 	if a, b := took[0][d.Phase], took[1][d.Phase]; a > 0 && b > 0 {
-		if x.Measured = float64(b)/float64(a) - 1; cli.Percent(x.Measured) != cli.Percent(d.Change) {
-			with = fmt.Sprintf(" without the profiler (%s with it)", cli.Percent(d.Change))
+		if x.Measured = float64(b)/float64(a) - 1; trace.Percent(x.Measured) != trace.Percent(d.Change) {
+			with = fmt.Sprintf(" without the profiler (%s with it)", trace.Percent(d.Change))
 		}
 	}
 	if len(d.A.samples) > 0 && len(d.B.samples) > 0 {
@@ -79,7 +79,7 @@ func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
 		is = fmt.Sprintf("outside, by less than the noise of the captures (± %.1f %%)", 100*x.Noise)
 	}
 	said := fmt.Sprintf("%spredicted %s ± %.1f %%, measured %s%s: %s", d.title(),
-		strings.TrimSuffix(cli.Percent(x.Change), " %"), 100*x.Error, cli.Percent(x.Measured), with, is)
+		strings.TrimSuffix(trace.Percent(x.Change), " %"), 100*x.Error, trace.Percent(x.Measured), with, is)
 	if other := d.others(); !x.Within && other != "" {
 		said += "; these kernels run as often in both and differ: " + other
 	}

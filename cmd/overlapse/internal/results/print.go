@@ -141,7 +141,7 @@ func printModel(con *cli.Console, on *machine.Machine, control []Row, i *workloa
 	}
 	var steps []string
 	for _, row := range control {
-		steps = append(steps, strings.TrimSpace(row.Phase+" step "+cli.Percent(row.Change)))
+		steps = append(steps, strings.TrimSpace(row.Phase+" step "+trace.Percent(row.Change)))
 	}
 	said := "re-simulated: " + strings.Join(steps, ", ")
 	if i != nil && i.Checked > 0 {
@@ -188,7 +188,7 @@ func (r *Replayed) Step() (text string, shown trace.Time) {
 	if r.Phases != nil {
 		return strings.TrimSpace(text + " " + profiled), 0
 	}
-	text, shown = cli.Micros(r.reference.Expected), r.reference.Expected
+	text, shown = trace.Micros(r.reference.Expected), r.reference.Expected
 	if profiled != "" {
 		text, shown = text+" "+profiled, trace.Time(r.Measured)
 	}
@@ -199,7 +199,7 @@ func (r *Replayed) Step() (text string, shown trace.Time) {
 // otherClock is that times are of another clock.
 func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
-	was, differ, above := cli.Micros(steps.Time()), false, true
+	was, differ, above := trace.Micros(steps.Time()), false, true
 	if len(captured.Phases) > 1 {
 		was = cli.Phases(steps.Phases())
 	}
@@ -216,7 +216,7 @@ func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock 
 	}
 	profiled, with := "without the profiler", "it"
 	if loads := loaded(w); 10*loads > steps.Time() {
-		profiled, with = profiled+" and "+cli.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
+		profiled, with = profiled+" and "+trace.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
 	}
 	if w.Rescaled == nil {
 		profiled += " (" + was + " with " + with + ")"
@@ -239,7 +239,7 @@ func capturedText(w *workload.Workload, captured compare.Outcome) string {
 	case n > 0:
 		return cli.Iterations(n, captured.Expected, plan.MeasuredSteps(w))
 	}
-	return cli.Micros(captured.Expected)
+	return trace.Micros(captured.Expected)
 }
 
 // sameTime is the difference of two runs of one step in the median, relative: again_us in samples/measurements.
@@ -474,7 +474,7 @@ func PrintRescaled(con *cli.Console, r *workload.Rescaling) {
 		if !p.Sure {
 			law += " (a guess)"
 		}
-		t.Add(p.Bound, law, p.Ops, cli.Micros(p.Was), cli.Micros(p.Is), cli.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
+		t.Add(p.Bound, law, p.Ops, trace.Micros(p.Was), trace.Micros(p.Is), trace.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
 }

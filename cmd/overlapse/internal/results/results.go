@@ -135,6 +135,7 @@ type Row struct {
 	WhatIf  *verdict.WhatIf `json:"what_if,omitempty"`
 	short   string          // Prediction.Named
 	changed string          // what became fewer, and what of the time is less and more; "": not recommended
+	first   bool            // nothing like it ran on hardware here: a run of it is a first one
 	bound   string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
 	phase   int             // of Phase, from 1; 0: the row is about all iterations
 	At      int             `json:"-"` // index of the outcome
@@ -395,6 +396,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.Phases = []plan.PhaseTime{out.Phases[0].Steps}
 	}
 	row.Limit = verdict.LimitOf(r.workload, out, row.Times)
+	row.first = len(plan.Unmeasured(out.Selection, out.Changed.Ops))+len(out.Changed.Never) > 0
 	if total := row.Total(); r.pipeline && total > 0 {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
 	}

@@ -40,7 +40,7 @@ func (r *Replayed) columns() []column {
 		{key: "slowest_ns", value: func(row *Row) any { return unless(row.Slowest == 0, row.Slowest) }},
 		{key: "captured_ns", value: func(row *Row) any { return r.reference.Of(row.phase).Expected }},
 		{"change", "change", func(row *Row) any { return row.Change }, func(row *Row) any {
-			return unless(row.given() || !row.Applies, cli.Percent(row.Change))
+			return unless(row.given() || !row.Applies, trace.Percent(row.Change))
 		}},
 	}
 	for i, key := range []string{"compute_ns", "transfer_ns", "waiting_ns", "copies_ns", "idle_ns", "hidden_ns"} {
@@ -82,7 +82,7 @@ func (r *Replayed) columns() []column {
 		column{key: "phase", name: "steps", value: func(row *Row) any { return row.Phase }},
 		column{key: "basis", value: func(*Row) any { return r.basis() }},
 		column{name: "exposed", value: func(row *Row) any { return row.Exposed() }},
-		column{name: "sends", value: func(row *Row) any { return unless(!r.pipeline || !row.Applies, cli.Micros(row.Transfer)) }},
+		column{name: "sends", value: func(row *Row) any { return unless(!r.pipeline || !row.Applies, trace.Micros(row.Transfer)) }},
 		column{name: r.whatIf(), value: func(row *Row) any {
 			if row.WhatIf == nil {
 				return nil
@@ -91,7 +91,7 @@ func (r *Replayed) columns() []column {
 		}},
 		column{name: "change there", value: func(row *Row) any {
 			change, ok := r.there(row)
-			return unless(!ok || row.given(), cli.Percent(change))
+			return unless(!ok || row.given(), trace.Percent(change))
 		}},
 	)
 }
@@ -219,7 +219,7 @@ func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 		case !fold || row.Strategy == unchanged || r.recommended(row) && !row.given():
 			of.rows = append(of.rows, row)
 		case row.given() || row.bound == "bound": // the title and a sentence have their times
-		case row.bound != "" || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0:
+		case row.bound != "" || row.first || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0:
 			of.later = append(of.later, row)
 		case max(row.Change, -row.Change) < max(alike, row.Error) || row.Unproven:
 			of.alike = append(of.alike, row)

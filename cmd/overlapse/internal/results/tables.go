@@ -361,7 +361,7 @@ func uncertainty(t trace.Time) string {
 	if t == trace.None {
 		return "unknown"
 	}
-	return cli.Micros(t)
+	return trace.Micros(t)
 }
 
 // printIgnored says which files with recorded dataflow were not used, and why.

@@ -67,9 +67,10 @@ func (r *Replayed) whatIfText() string {
 		}
 		switch change, ok := r.there(row); {
 		case row.given() || !ok:
-			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.phased(row), cli.Micros(trace.Time(row.WhatIf.Time)), cli.Percent(row.WhatIf.Change)))
+			takes := trace.Micros(trace.Time(row.WhatIf.Time))
+			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.phased(row), takes, trace.Percent(row.WhatIf.Change)))
 		case math.Abs(change-row.Change) >= leastMoved:
-			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.phased(row), cli.Percent(change), cli.Percent(row.Change)))
+			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.phased(row), trace.Percent(change), trace.Percent(row.Change)))
 		}
 	}
 	if name == "" {
