@@ -1,0 +1,363 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// Measured compares two folders written by replay -o, or two traces: per step if both have iterations, of each phase that both have,
+// else as whole runs.
+func Measured(r *input.Reader, a, b string) (Difference, error) {
+	if IsResult(a) && IsResult(b) {
+		return ofFolders(a, b)
+	}
+	var sides [2]side
+	var lifted [2]*workload.Workload
+	for i, path := range []string{a, b} {
+		run, err := r.One(path, "")
+		if err != nil {
+			return Difference{}, err
+		}
+		sides[i] = side{Name: path, Time: run.End, run: run}
+		if lifted[i], err = r.Workload(run, path, lift.Options{}); err == nil {
+			sides[i].steps = workload.Iterations(lifted[i])
+		}
+	}
+	x, y := &sides[0], &sides[1]
+	var notes []string
+	if note := wholeRuns(x, y); note != "" {
+		notes = append(notes, note)
+	}
+	var steps [2]*plan.Steps
+	for i, w := range lifted {
+		if w == nil {
+			continue
+		}
+		steps[i] = plan.MeasuredSteps(w)
+		if m := input.KnownMachine(w); m != nil {
+			lift.OnMachine(w, m)
+		}
+	}
+	pairs, note := phasesOf(steps, x.steps > 0)
+	if note != "" {
+		notes = append(notes, note)
+	}
+	var each []Difference
+	for _, pair := range pairs {
+		of := sides
+		for i, w := range lifted {
+			of[i].measure(r, w, pair[i])
+		}
+		each = append(each, differenceOf(of[0], of[1]))
+	}
+	d := apart(each)
+	inBoth := func(row overlap.Change) bool { return row.Group == overlap.ByKernel && row.A > 0 && row.B > 0 }
+	if !slices.ContainsFunc(d.Each(), func(p *Difference) bool { return slices.ContainsFunc(p.Rows, inBoth) }) {
+		notes = append(notes, "A and B have no kernel in common: they may be two programs, and the times say nothing about a change of one.")
+	}
+	d.Notes = notes
+	return d, nil
+}
+
+// phasesOf pairs the steps of two captures that are compared: of each phase of that name, where one has several phases
+// (rule V34); else all. It says what is not compared.
+func phasesOf(of [2]*plan.Steps, perStep bool) (pairs [][2]*plan.Steps, note string) {
+	if !perStep || len(of[0].Phases()) < 2 && len(of[1].Phases()) < 2 {
+		return [][2]*plan.Steps{of}, ""
+	}
+	var only []string
+	other := of[1].Phases()
+	for i, p := range of[0].Phases() {
+		at := slices.IndexFunc(other, func(q plan.PhaseTime) bool { return q.Phase == p.Phase })
+		if at < 0 {
+			only = append(only, fmt.Sprintf("only A has %s steps", p.Phase))
+			continue
+		}
+		pairs = append(pairs, [2]*plan.Steps{of[0].Of(i + 1), of[1].Of(at + 1)})
+	}
+	for _, q := range other {
+		if !slices.ContainsFunc(pairs, func(pair [2]*plan.Steps) bool { return pair[1].Phase().Phase == q.Phase }) {
+			only = append(only, fmt.Sprintf("only B has %s steps", q.Phase))
+		}
+	}
+	if pairs == nil {
+		return [][2]*plan.Steps{of}, "A and B have steps of different phases: times are means over different work."
+	}
+	if only != nil {
+		note = "not compared: " + strings.Join(only, ", ") + "."
+	}
+	return pairs, note
+}
+
+// wholeRuns makes times of both sides those of whole runs if only one side has iterations, and says so; else "".
+func wholeRuns(x, y *side) string {
+	if (x.steps > 0) == (y.steps > 0) {
+		return ""
+	}
+	with, without := "A", "B"
+	if y.steps > 0 {
+		with, without = without, with
+	}
+	note := fmt.Sprintf("%s has %d iterations and none were found in %s: times are of the whole runs.", with, x.steps+y.steps, without)
+	x.steps, y.steps = 0, 0
+	return note
+}
+
+// measure fills in the times of a captured run, of one of its steps; w may be nil.
+func (s *side) measure(r *input.Reader, w *workload.Workload, steps *plan.Steps) {
+	if w == nil {
+		s.items = overlap.Items(s.run, nil, nil)
+		return
+	}
+	of := (*overlap.Iteration)(nil)
+	s.Time, s.start, s.phase = steps.Whole().Length(), MeasuredStart(w), steps.Phase().Phase
+	if s.steps > 0 {
+		s.Time, s.samples = steps.Time(), samplesOf(w)
+		of = steps.Iteration(overlap.Collect(s.run), 0)
+	}
+	s.items = overlap.Items(s.run, nil, of)
+	s.items = append(s.items, pairItems(w, func(op int32) (start, end trace.Time, ok bool) {
+		return w.Ops[op].Start, w.Ops[op].End, steps.Has(int(w.Ops[op].Step))
+	})...)
+	s.tellUnseen(w, of)
+	if s.steps > 0 {
+		s.work = operations(w, s.run, steps)
+	}
+}
+
+// tellUnseen counts the time in which collectives waited for ranks that nobody captured (rule C27) as waiting instead
+// of transfer.
+func (s *side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
+	move := func(group, prefix string, late trace.Time) {
+		for is, d := range map[overlap.Is]trace.Time{overlap.Transferring: -late, overlap.Waiting: late} {
+			name := prefix + is.String()
+			i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group && x.Name == name })
+			if i < 0 {
+				i = slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group })
+				s.items = slices.Insert(s.items, i, overlap.Item{Group: group, Name: name})
+			}
+			s.items[i].Time += d
+		}
+	}
+	w.UnseenWaits(func(op *workload.Op, late trace.Time) {
+		if of != nil {
+			if x := of.In[w.Rows[op.Rank]]; op.Start < x.Start || op.Start >= x.End {
+				return
+			}
+			late /= trace.Time(of.Of)
+		}
+		move(overlap.ByState, "", late/trace.Time(len(w.Run.Ranks)))
+		move(overlap.ByRank, fmt.Sprintf("rank %d ", w.Run.RankID(w.Rows[op.Rank])), late)
+	})
+}
+
+// Simulated compares two strategies that ran on a workload.
+func Simulated(r *Replayed, w *workload.Workload, a, b *compare.Outcome) Difference {
+	var each []Difference
+	for _, phase := range a.Each() {
+		each = append(each, differenceOf(replayedSide(r, w, a.Of(phase)), replayedSide(r, w, b.Of(phase))))
+	}
+	return apart(each)
+}
+
+// replayedSide is a strategy on the phase that its outcome is of.
+func replayedSide(r *Replayed, w *workload.Workload, out compare.Outcome) side {
+	run := out.Result.Run
+	steps := plan.StepsOf(w, run).Of(out.Phase)
+	s := side{Name: run.Name, Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: StartOf(w, run), gaps: ReasonsOf(out.Result, 0, 0)}
+	starts, ends := opTimes(run, len(w.Ops))
+	s.work = operations(w, run, steps)
+	of := steps.Iteration(overlap.Collect(run), out.Time)
+	of.Mean = verdict.TimesOf(w, out)
+	s.items = append(overlap.Items(run, ReasonsOf(out.Result, 0, 0), of), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
+		return starts[op], ends[op], starts[op] <= ends[op] && steps.Has(int(w.Ops[op].Step))
+	})...)
+	return s
+}
+
+// Recorded compares two runs of a folder written by replay -o: whole runs, or where phases are answered apart the times that its
+// result has of each.
+func Recorded(path string, a, b *trace.Run) (Difference, error) {
+	result, err := Read(filepath.Join(path, resultFile))
+	if err != nil {
+		return Difference{}, err
+	}
+	var each []Difference
+	for _, x := range result.rows(a.Name) {
+		for _, y := range result.rows(b.Name) {
+			if x.Phase != "" && x.Phase == y.Phase {
+				each = append(each, differenceOf(x.side(a.Name), y.side(b.Name)))
+			}
+		}
+	}
+	if each == nil {
+		return differenceOf(recordedSide(a), recordedSide(b)), nil
+	}
+	return apart(each), nil
+}
+
+// recordedSide is a whole run of such a folder.
+func recordedSide(run *trace.Run) side {
+	s := side{Name: run.Name, items: overlap.Items(run, nil, nil), run: run}
+	for _, item := range s.items {
+		if item.Group == overlap.ByState {
+			s.Time += item.Time
+		}
+	}
+	return s
+}
+
+// opTimes is when the first kernel of each operation starts and the last ends; a start
+// after the end: it did not run.
+func opTimes(run *trace.Run, ops int) (starts, ends []trace.Time) {
+	starts, ends = slices.Repeat([]trace.Time{trace.Infinity}, ops), make([]trace.Time, ops)
+	for _, s := range run.Spans {
+		if op := plan.OriginOf(run, s); op >= 0 {
+			starts[op], ends[op] = min(starts[op], s.Start), max(ends[op], s.End)
+		}
+	}
+	return starts, ends
+}
+
+// pairItems is the mean time of each kind of pair, from the start of the first operation
+// to the end of the last.
+func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time, ok bool)) []overlap.Item {
+	var items []overlap.Item
+	for _, k := range workload.Pairs(w) {
+		var sum trace.Time
+		n := 0
+		for _, row := range k.Rows {
+			p := &w.Pairs[row]
+			for rank := range p.First {
+				start, end, ok := times(p.First[rank])
+				if second, last, ran := times(p.Second[rank]); ran {
+					start, end, ok = min(start, second), max(end, last), true
+				}
+				if ok {
+					sum, n = sum+end-start, n+1
+				}
+			}
+		}
+		if n == 0 { // of other phases
+			continue
+		}
+		size := "" // none between kernels
+		if k.Bytes > 0 {
+			size = " " + trace.Bytes(k.Bytes)
+		}
+		name := fmt.Sprintf("%s → %s%s", cli.Shorten(trace.Short(k.First), 24), cli.Shorten(trace.Short(k.Second), 24), size)
+		items = append(items, overlap.Item{Group: "pair, mean of its kind", Name: name, Time: sum / trace.Time(n), Count: n})
+	}
+	return items
+}
+
+// IsResult reports whether a path is a folder written by replay -o.
+func IsResult(path string) bool { return input.IsFile(filepath.Join(path, resultFile)) }
+
+// resultFile is the name of a result in the folder that replay -o writes.
+const resultFile = "result.json"
+
+// ofFolders compares the strategies that two results have in common, of each phase that both have. The time of a side
+// is that of the first of them: of the captured schedule, where it was selected.
+func ofFolders(a, b string) (Difference, error) {
+	xs, err := resultSides(a)
+	if err != nil {
+		return Difference{}, err
+	}
+	ys, err := resultSides(b)
+	if err != nil {
+		return Difference{}, err
+	}
+	in := func(items []overlap.Item, i overlap.Item) bool {
+		return slices.ContainsFunc(items, func(j overlap.Item) bool { return i.Group == j.Group && i.Name == j.Name })
+	}
+	var each []Difference
+	for _, x := range xs {
+		at := slices.IndexFunc(ys, func(y side) bool { return y.phase == x.phase })
+		if at < 0 {
+			continue
+		}
+		y := ys[at]
+		x.items = slices.DeleteFunc(x.items, func(i overlap.Item) bool { return !in(y.items, i) })
+		y.items = slices.DeleteFunc(y.items, func(i overlap.Item) bool { return !in(x.items, i) })
+		if len(x.items) > 0 {
+			each = append(each, ofResults(x, y))
+		}
+	}
+	if each == nil {
+		return Difference{}, fmt.Errorf("%s and %s have no strategy in common", a, b)
+	}
+	return apart(each), nil
+}
+
+// ofResults compares two sides that have the same strategies.
+func ofResults(x, y side) Difference {
+	times := [2]int{max(1, x.steps), max(1, y.steps)}
+	note := wholeRuns(&x, &y)
+	for k, s := range []*side{&x, &y} {
+		for i := range s.items {
+			if note != "" {
+				s.items[i].Time *= trace.Time(times[k])
+			}
+		}
+		s.Time = s.items[slices.IndexFunc(s.items, func(j overlap.Item) bool { return j.Name == x.items[0].Name })].Time
+	}
+	d := differenceOf(x, y)
+	if note != "" {
+		d.Notes = append(d.Notes, note)
+	}
+	return d
+}
+
+// rows are those of a recorded run, which is named after strategy and settings.
+func (r *Replayed) rows(run string) []Row {
+	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
+		return !row.Applies || run != row.name()
+	})
+}
+
+// side is the row's time by state.
+func (r *Row) side(name string) side {
+	of := &overlap.Iteration{Mean: r.Times}
+	return side{Name: name, Time: trace.Time(r.Time), phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
+}
+
+// resultSides are the strategies of a result, of each phase where phases are answered apart.
+func resultSides(path string) ([]side, error) {
+	r, err := Read(filepath.Join(path, resultFile))
+	if err != nil {
+		return nil, err
+	}
+	sides, at := []side{}, map[string]int32{}
+	for _, group := range []string{byStrategy, "transfer", "waiting", "idle"} {
+		seen := map[[2]string]bool{}
+		for _, row := range r.Rows {
+			if !row.Applies {
+				continue
+			}
+			s := &sides[trace.Memo(at, row.Phase, func() int32 { return trace.Push(&sides, side{Name: path, phase: row.Phase, steps: r.Iterations}) })]
+			name := row.Strategy
+			if seen[[2]string{name, row.Phase}] { // with other parameters
+				text, _ := json.Marshal(row.Parameters) //nolint:errchkjson // strings
+				name += " " + string(text)
+			}
+			seen[[2]string{name, row.Phase}] = true
+			d := map[string]trace.Time{byStrategy: trace.Time(row.Time), "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
+			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
+		}
+	}
+	return sides, nil
+}
