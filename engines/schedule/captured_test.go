@@ -32,6 +32,7 @@ func profiledLoop(t *testing.T, work trace.Time) *workload.Workload {
 		h.Order, h.Issues = append(h.Order, int32(i)), append(h.Issues, is)
 	}
 	w.Hosts = []*workload.Host{h}
+	w.Run.Operators = []trace.Operator{{Name: "aten::mm", Dims: [][]int64{{64, 64}, {64, 64}}}} // with sizes, which cost the host too
 	return w
 }
 

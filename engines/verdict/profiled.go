@@ -49,7 +49,11 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	if busy := plan.BusyTime(w, captured.Phase); busy > 0 && !alone {
 		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", trace.Micros(busy), trace.Micros(measuredStep(w, captured)))
 	}
-	less := lift.RecorderOf(w.Run).Less
+	r := lift.RecorderOf(w.Run)
+	less := r.Less
+	if r.Torch && plan.CapturedPeak(w) > 0 {
+		less += ", profile_memory off"
+	}
 	if less != "" {
 		less = " (" + less + ")"
 	}

@@ -46,7 +46,7 @@ func RecorderOf(run *trace.Run) Recorder {
 	case slices.ContainsFunc(run.Names, ofTorch.MatchString):
 		return Recorder{
 			Torch: true, Engine: engineOf(run), Shapes: "torch.profiler.profile(record_shapes=True)",
-			Memory: "profile_memory=True", Less: "with_stack and profile_memory off",
+			Memory: "profile_memory=True", Less: "with_stack off",
 			Dataflow: "an execution trace beside the profile (torch.profiler.ExecutionTraceObserver)",
 			Steps:    "torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1); prof.step() after each",
 			Waits:    "torch.cuda.synchronize() before prof.step() of the last warm-up step",
