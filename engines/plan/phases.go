@@ -144,11 +144,10 @@ func (c *Steps) median() Interval {
 }
 
 // BusyTime is the least time, ns, for which the devices of a captured iteration after the first, and of those that nothing disturbed
-// (Steps.Disturbed), compute, copy, or move the bytes of collectives: of the rank that does so longest. What waits for
-// captured ranks did to kernels and
-// waits for others do not count. A run of the captured schedule without the profiler loses pauses and waits, and
-// takes no less than this (rule H10). It is of the iterations of a phase (Steps.Of); of all whose time is a mean, it is the mean
-// (Steps.Time): those of several phases differ. It is 0 without two iterations.
+// (Steps.Disturbed), compute, copy, or move the bytes of collectives: of the rank that does so longest. What waits for captured
+// ranks did to kernels, and waits for others, do not count. A run of the captured schedule without the profiler loses pauses and
+// waits, and takes no less than this (rule H10). It is of the iterations of a phase (Steps.Of); of all whose time is a mean, it is
+// the mean (Steps.Time): those of several phases differ. It is 0 without two iterations.
 func BusyTime(w *workload.Workload, phase int) trace.Time {
 	steps := MeasuredSteps(w).Of(phase)
 	rounds := steps.rounds()
