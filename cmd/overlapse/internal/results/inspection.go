@@ -303,12 +303,15 @@ func (v *Inspection) boundText(p *phasePart) string {
 	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
 		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0 && float64(sum.Copies) >= leastWaiting*float64(sum.Total()):
-		var all, beside trace.Time
+		var all, beside, within trace.Time // within devices: as compute, beside which others can run
 		for _, c := range v.summary.Copies {
 			all, beside = all+c.TotalNs, beside+c.BesideNs
+			if !strings.Contains(c.Direction, "host") {
+				within += c.TotalNs
+			}
 		}
-		free := sum.Compute - trace.Time(float64(sum.Copies)*float64(beside)/float64(max(1, all-beside))) // beside no copy
-		share := 100 * float64(max(0, min(sum.Copies, free))) / float64(sum.Total())
+		seen := float64(sum.Copies) / float64(max(1, all-beside))
+		share := 100 * max(0, min(seen*float64(all-within), float64(sum.Compute)+seen*float64(within-beside))) / float64(sum.Total())
 		line += fmt.Sprintf("; no communication: copies on a stream of their own could hide at most %.1f %% of the time", share)
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
