@@ -40,7 +40,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		case gain > most+rounding:
 			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes",
 				trace.Micros(gain), trace.Micros(most))
-		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > max(rounding, gaps+compare.SlowdownOf(w).Time):
+		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > rounding && beyond(base, gain, gaps+compare.SlowdownOf(w).Time, p.Change):
 			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here",
 				trace.Micros(is.Exposed()-was.Exposed()))
 		}
@@ -56,6 +56,15 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		}
 	}
 	p.Evidence = p.Evidence.Beside(p.Noise, p.Change).besideCopies(p.Noise, p.Change)
+}
+
+// beyond reports whether a schedule that removes no work gains more of a time than it can by idle time and interference that
+// go: all of its gain if that is no change that counts, else by more than the error of a change that everything is known of.
+func beyond(base, gain, most trace.Time, change float64) bool {
+	if float64(most) < -Faster*float64(base) {
+		return gain > most
+	}
+	return float64(gain-most) > (Evidence{}).Confidence(change).Chance.Error*float64(base)
 }
 
 // besideCopies is the evidence for a change where ranks are copies. These are never late, so that noise has not all of the error

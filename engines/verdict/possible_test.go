@@ -87,7 +87,7 @@ func TestGainsByLessSlowing(t *testing.T) {
 	for _, c := range []struct {
 		beside string // us
 		doubt  bool
-	}{{"110", true}, {"190", false}} {
+	}{{"110", true}, {"121", false}, {"190", false}} { // 121: a bound of 21 us, which 25 exceed by less than the error
 		w := plantest.Step(t, 2, `
 7 F1  80
 7 F2 100

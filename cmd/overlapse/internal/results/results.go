@@ -282,11 +282,12 @@ func (r *Replayed) settings(con *cli.Console, m machine.Machine, opts replay.Opt
 	if err != nil {
 		return nil, err
 	}
-	sel = slices.Concat(sel, schedules, carriers)
+	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
 		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
+	sel = append(sel, carriers...)
 	bar.More(len(sel))
 	all, err := r.compare(m, sel, opts, func() { bar.Add(1) })
 	if err != nil || len(all) == 0 {
