@@ -182,7 +182,7 @@ func Of(
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(overlap.Collect(base.Result.Run)), overlap.Unaligned(w.Run)
 	schedules, _ := schedule.Settings(w)
 	r.pipeline, r.Peak = schedules != nil, plan.CapturedPeak(w)
-	if r.Control, err = ControlOf(w, m, base, sc, opts.Stop); err != nil {
+	if r.Control, err = controlOf(w, m, base, sc, opts.Stop); err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 	}
 	rest := slices.Clone(sel)
@@ -226,9 +226,9 @@ func Of(
 // unchanged is the name of rows of the captured schedule with nothing changed, simulated.
 const unchanged = "no change, simulated"
 
-// ControlOf simulates the captured schedule, of which captured is the replay, with nothing changed: a row of each phase; nil if nothing
+// controlOf simulates the captured schedule, of which captured is the replay, with nothing changed: a row of each phase; nil if nothing
 // was measured.
-func ControlOf(
+func controlOf(
 	w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool,
 ) (rows []Row, err error) {
 	if !plan.WasMeasured(w) || len(w.Collectives) == 0 {
@@ -329,6 +329,23 @@ func (r *Replayed) Under(ctx context.Context, m machine.Machine, seed int64, sel
 		r.add(x)
 	}
 	return ctx.Err()
+}
+
+// HostBound reports whether the host bounds the captured schedule.
+func (r *Replayed) HostBound() bool { return verdict.HostBound(r.workload, r.reference) }
+
+// Climb searches changes of the captured schedule one after the other, as verdict.Climb does, and judges the last of each phase.
+func (r *Replayed) Climb(m machine.Machine, candidates [][]plan.Selection, opts replay.Options, over func() bool, done func()) ([]verdict.Ladder, error) {
+	ladders, err := verdict.Climb(r.workload, m, r.reference, candidates, r.scenario, opts, over, done)
+	if err != nil {
+		return nil, err
+	}
+	var each []verdict.Verdict
+	for _, l := range ladders {
+		each = append(each, verdict.Judge(r.workload, l.Captured, l.Last, r.late, l.Others()...))
+	}
+	r.Verdict = verdict.Joined(each)
+	return ladders, nil
 }
 
 // judge forms the verdict on all rows.
