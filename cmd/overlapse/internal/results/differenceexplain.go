@@ -284,7 +284,7 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 	}
 	for _, p := range d.Each() {
 		at := slices.IndexFunc(r.Rows, func(row Row) bool {
-			is := strategy == row.name()
+			is := strategy == row.Name()
 			if strategy == "" {
 				is = r.recommended(&row) && row.Strategy != "captured"
 			}
@@ -306,7 +306,7 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 
 // verify puts the comparison with a row before the explanation.
 func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
-	x := &predicted{Strategy: row.name(), Change: row.Change, Error: row.Error, Measured: d.Change}
+	x := &predicted{Strategy: row.Name(), Change: row.Change, Error: row.Error, Measured: d.Change}
 	with := ""
 	if a, b := took[0][d.Phase], took[1][d.Phase]; a > 0 && b > 0 {
 		if x.Measured = float64(b)/float64(a) - 1; trace.Percent(x.Measured) != trace.Percent(d.Change) {

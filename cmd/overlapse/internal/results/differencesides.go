@@ -325,7 +325,7 @@ func ofResults(x, y side) Difference {
 // rows are those of a recorded run, which is named after strategy and settings.
 func (r *Replayed) rows(run string) []Row {
 	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
-		return !row.Applies || run != row.name()
+		return !row.Applies || run != row.Name()
 	})
 }
 
