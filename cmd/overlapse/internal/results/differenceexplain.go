@@ -185,10 +185,10 @@ func (d *Difference) explain() string {
 	if d.Phase != "" {
 		says[0] = d.title() + says[0]
 	}
-	if d.under != "" { // results, of which only times by strategy are known
-		says[0] = "Under " + d.under + ", " + says[0]
-		strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
-		if most := strategies[0]; most.Name != d.under && most.Diff != 0 { // the largest difference comes first
+	strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
+	if len(strategies) > 0 { // results
+		says[0] = "Under " + d.A.under + ", " + says[0]
+		if most := strategies[0]; most.Name != d.A.under && most.Diff != 0 { // the largest difference comes first
 			change := float64(most.Diff) / float64(max(1, most.A))
 			says = append(says, fmt.Sprintf("Most differs %s: %s.", most.Name, trace.Percent(change)))
 		}
