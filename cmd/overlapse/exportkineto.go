@@ -88,23 +88,27 @@ func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
 			return cli.Errorf("%s holds several runs: name one with --strategy", o.path)
 		}
 	}
-	err = a.files.Together(o.output, func() error {
-		for i := range run.Ranks {
-			err := a.files.Write(filepath.Join(o.output, fmt.Sprintf("rank%d.json.gz", max(i, run.RankID(int32(i))))), func(w io.Writer) error {
-				z := gzip.NewWriter(w)
-				return cmp.Or(chrome.WriteRank(plain.JSON(z), run, int32(i), operators), z.Close())
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	var names []string
+	for i := range run.Ranks {
+		names = append(names, fmt.Sprintf("rank%d.json.gz", max(i, run.RankID(int32(i)))))
+	}
+	if err := a.writeProfiles(o.output, names, func(w io.Writer, i int) error {
+		z := gzip.NewWriter(w)
+		return cmp.Or(chrome.WriteRank(plain.JSON(z), run, int32(i), operators), z.Close())
+	}); err != nil {
 		return err
 	}
 	a.Notef("wrote a file for each of %s into %s", cli.Counted(len(run.Ranks), "rank"), o.output)
 	return nil
+}
+
+// writeProfiles writes the files of ranks into a folder, all of them or none. A folder that is there must have been written so.
+func (a *app) writeProfiles(dir string, names []string, write func(w io.Writer, i int) error) error {
+	own := func(name string) bool { return slices.Contains(names, name) }
+	if err := input.Replaceable(dir, names[0], own); err != nil {
+		return err
+	}
+	return a.files.Folder(dir, names, write)
 }
 
 // A kernelKey finds a kernel of a workload in the file of its rank.
@@ -142,34 +146,26 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	if why := r.Isolation.Why; why != "" {
 		return fmt.Errorf("%s: durations alone are not known: %s", o.path, why)
 	}
-	type copied struct{ from, to string }
-	var list []copied
+	var from, names []string
 	for i := range w.Run.Ranks {
 		source := w.Run.Ranks[i].Source
 		if !input.IsFile(source) {
 			return fmt.Errorf("%s: is no file that can be copied (give the profiles themselves, not an archive or standard input)", cmp.Or(source, o.path))
 		}
-		to := filepath.Join(o.output, strings.TrimSuffix(filepath.Base(source), ".gz"))
-		if slices.ContainsFunc(list, func(c copied) bool { return c.to == to }) {
-			return fmt.Errorf("%s: two ranks would be written as %s (rename the files)", source, to)
+		name := strings.TrimSuffix(filepath.Base(source), ".gz")
+		if slices.Contains(names, name) {
+			return fmt.Errorf("%s: two ranks would be written as %s (rename the files)", source, filepath.Join(o.output, name))
 		}
-		list = append(list, copied{source, to})
+		from, names = append(from, source), append(names, name)
 	}
 	sums := isolated{steps: plan.MeasuredSteps(w).Each()}
 	sums.sums = make([]aloneSums, len(sums.steps))
-	err = a.files.Together(o.output, func() error {
-		for i, c := range list {
-			err := a.files.Write(c.to, func(out io.Writer) error { return a.isolate(plain.JSON(out), w, int32(i), c.from, &sums) })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := a.writeProfiles(o.output, names, func(out io.Writer, i int) error {
+		return a.isolate(plain.JSON(out), w, int32(i), from[i], &sums)
+	}); err != nil {
 		return err
 	}
-	a.printIsolated(r, sums, list[0].to)
+	a.printIsolated(r, sums, filepath.Join(o.output, names[0]))
 	return nil
 }
 

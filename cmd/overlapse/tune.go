@@ -135,18 +135,18 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if w, err = compare.Isolate(w, m, opts.Stop); err != nil { // what Isolation tells is printed
 		return results.Stopped(ctx, err)
 	}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), sc, opts)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, nil, sc, opts, false, false)
 	if err != nil {
-		return results.Stopped(ctx, err)
+		return err
 	}
-	if base.Result == nil {
-		return fmt.Errorf("%s: %s", o.Path, base.Why)
+	if o.Clock != "captured" {
+		r.Clock = o.Clock
 	}
 	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool {
 		return s[0].Strategy.Bound || s[0].Strategy.Future && o.Strategy == "all"
 	})
-	if o.Strategy == "all" && verdict.HostBound(w, base) {
-		graph, err := engines.ParseSelection(base.Strategy.Name + ":graph=on")
+	if o.Strategy == "all" && r.HostBound() {
+		graph, err := engines.ParseSelection(engines.CapturedSelection().Strategy.Name + ":graph=on")
 		if err != nil {
 			return err
 		}
@@ -172,28 +172,21 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 			}
 		}
 	}
-	late := verdict.LateRank(w, base)
-	unchanged, err := results.ControlOf(w, m, base, sc, opts.Stop)
-	if err != nil {
-		return results.Stopped(ctx, err)
-	}
 	var over func() bool
 	if o.within > 0 {
 		over = func() bool { return time.Since(started) >= o.within }
 	}
 	bar := a.Progress(-1, "tuning")
-	ladders, err := verdict.Climb(w, m, base, candidates, sc, opts, over, func() { bar.Add(1) })
+	ladders, err := r.Climb(m, candidates, opts, over, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return results.Stopped(ctx, err)
 	}
-	found := tuning{Schema: results.Version, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: unchanged}
-	var verdicts []verdict.Verdict
-	for _, l := range ladders {
-		v := verdict.Judge(w, l.Captured, l.Last, late, l.Others()...)
-		verdicts = append(verdicts, v)
-		found.Ladder = append(found.Ladder, tunedTimes(v.Phase, l.Rungs)...)
-		found.Tried = append(found.Tried, tunedTimes(v.Phase, l.Tried)...)
+	found := tuning{Schema: results.Version, Verdict: r.Verdict, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: r.Control}
+	for i, l := range ladders {
+		phase := r.Verdict.Each()[i].Phase
+		found.Ladder = append(found.Ladder, tunedTimes(phase, l.Rungs)...)
+		found.Tried = append(found.Tried, tunedTimes(phase, l.Tried)...)
 		found.NotTried = max(found.NotTried, l.NotTried)
 		for i, s := range l.Strategies { // of the phase that most settings were tried for
 			if i == len(found.Strategies) {
@@ -203,7 +196,6 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 			}
 		}
 	}
-	found.Verdict = verdict.Joined(verdicts)
 	if found.NotTried > 0 {
 		found.Within = o.within.String()
 	}
@@ -223,17 +215,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	times, profiled := results.CapturedTimes(w, base, o.Clock != "captured")
-	if _, longest, _ := plan.MeasuredSteps(w).Disturbed(); longest == 0 && base.Phases == nil {
-		times = trace.Micros(base.Time)
-	}
-	title := []string{o.Path, cli.MachineText(m.Name, m.Guess), cli.Counted(tried, "setting") + " tried", "captured " + times}
-	for _, more := range []string{w.Run.Estimated, profiled} {
-		if more != "" {
-			title = append(title, more)
-		}
-	}
-	a.Say(strings.Join(title, " · "))
+	a.Say(r.Title(tried))
 	fmt.Fprintln(a.Out)
 	for _, s := range found.Verdict.Sentences {
 		a.Say(s)
@@ -247,11 +229,10 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if found.NotTried > 0 {
 		a.Say(leftOutText(found, tried))
 	}
-	for _, phase := range base.Each() {
-		of := base.Of(phase)
-		name := found.Verdict.Each()[max(0, phase-1)].Phase
-		a.printLadder(found, name, of.Time)
-		a.printTried(found, name, o.top)
+	for i, l := range ladders {
+		phase := r.Verdict.Each()[i].Phase
+		a.printLadder(found, phase, l.Captured.Time)
+		a.printTried(found, phase, o.top)
 	}
 	if o.why {
 		fmt.Fprintln(a.Out)
@@ -259,7 +240,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		results.PrintRescaled(a.Console, found.Rescaled)
 	}
 	fmt.Fprintln(a.Out)
-	results.PrintAdvice(a.Console, &m, &found.Verdict, found.Control, w.Isolation)
+	r.PrintAdvice(a.Console)
 	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(workload.Pairs(w))))
 	return o.failedError(found.Strategies)
 }

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +29,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -185,13 +190,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0), CopyOf: results.CopiesOf(w)})
-		var times tui.Time
-		for _, row := range r.Rows {
-			if row.At == i && row.Applies {
-				addTime(&times, row.Phase, row.Time, row.Change)
-			}
-		}
-		opts.Times = append(opts.Times, times)
+		opts.Times = append(opts.Times, timeOf(r, func(row *results.Row) bool { return row.At == i }))
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	if o.beside && !answer && len(views) == 2 {
@@ -249,13 +248,8 @@ func (a *app) recommend(
 		}
 	}
 	for i := range r.Outcomes {
-		choice := tui.Time{Name: r.RunName(i), Strategy: strings.ReplaceAll(r.Outcomes[i].Selection.String(), " ", ":")}
-		for _, row := range r.Rows {
-			if row.At == i && row.Applies {
-				addTime(&choice, row.Phase, row.Time, row.Change)
-			}
-		}
-		if choice.Time != "" {
+		choice := timeOf(r, func(row *results.Row) bool { return row.At == i })
+		if choice.Name, choice.Strategy = r.RunName(i), strings.ReplaceAll(r.Outcomes[i].Selection.String(), " ", ":"); choice.Time != "" {
 			opts.Choices = append(opts.Choices, choice)
 		}
 	}
@@ -272,34 +266,30 @@ func stated(file string, views []layout.View, opts *tui.Options) {
 		return
 	}
 	opts.Verdict = result.Verdict.Headline()
-	opts.Times = make([]tui.Time, len(views))
-	for i := range result.Rows {
-		row := &result.Rows[i]
-		name := strings.TrimSpace(row.Strategy + " " + row.Settings)
-		for i := range views {
-			if len(views) == 1 && len(result.Rows) == 1 { // the file does not name a run that is alone
-				views[i].Name = name
-			}
-			if row.Time > 0 && name == cmp.Or(views[i].Name, views[i].Run.Name) {
-				if row.Phase == "" {
-					opts.Times[i] = tui.Time{}
-				}
-				addTime(&opts.Times[i], row.Phase, row.Time, row.Change)
-			}
-		}
+	if len(views) == 1 && len(result.Rows) == 1 { // the file does not name a run that is alone
+		views[0].Name = result.Rows[0].Name()
+	}
+	for _, v := range views {
+		opts.Times = append(opts.Times, timeOf(result, func(row *results.Row) bool { return row.Name() == cmp.Or(v.Name, v.Run.Name) }))
 	}
 }
 
-// addTime adds a strategy's time, and its change against the captured schedule, on a phase; "": on all iterations.
-func addTime(t *tui.Time, phase string, ns int64, change float64) {
-	add := func(to *string, text string) {
-		*to = strings.TrimPrefix(*to+", "+strings.TrimSpace(phase+" "+text), ", ")
+// timeOf is the time of rows that apply, one of each phase, and its change against the captured schedule.
+func timeOf(r *results.Replayed, of func(*results.Row) bool) (t tui.Time) {
+	var times, changes []string
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if !row.Applies || !of(row) {
+			continue
+		}
+		if row.Phase == "" {
+			t.Step = trace.Time(row.Time)
+		}
+		times = append(times, strings.TrimSpace(row.Phase+" "+trace.Micros(trace.Time(row.Time))))
+		changes = append(changes, strings.TrimSpace(row.Phase+" "+trace.Percent(row.Change)))
 	}
-	add(&t.Time, trace.Micros(trace.Time(ns)))
-	if phase == "" {
-		t.Step = trace.Time(ns)
-	}
-	add(&t.Change, trace.Percent(change))
+	t.Time, t.Change = strings.Join(times, ", "), strings.Join(changes, ", ")
+	return t
 }
 
 // viewsOf are the runs of the selected strategies, or all.
@@ -326,4 +316,61 @@ func (o *viewOptions) timeline() string {
 		return result
 	}
 	return o.Path
+}
+
+// mostReplayed is the size of a trace, in spans, up to which it is replayed without being asked: some ten seconds.
+const mostReplayed = 1 << 20
+
+// browse shows in the browser how far reading is, then the runs. Notes are printed when the
+// browser has given the terminal back.
+func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error {
+	var notes bytes.Buffer
+	behind := &app{Reader: a.Reader}
+	behind.Console = &cli.Console{In: a.In, Out: a.Out, Err: &notes, Quiet: a.Quiet}
+	behind.Read, behind.Kept = new(format.Progress), map[string]*trace.Run{} // the replay behind the browser reads nothing again
+	then := "laying out"
+	if o.Strategy != "" {
+		then = "replaying under " + cli.Shorten(o.Strategy, 30)
+	}
+	begun := time.Now()
+	var cannot error
+	loaded := make(chan struct{})
+	tick := time.NewTicker(cli.Patience / 2)
+	defer tick.Stop()
+	load := func(opts *tui.Options) (views []layout.View, err error) {
+		defer close(loaded)
+		if views, cannot, err = behind.views(ctx, o, opts); err == nil {
+			defer input.CollectOften()()
+			opts.First = layout.New(views[:1])
+			alone := o.Strategy == "" && o.timeline() == o.Path && opts.Figure == nil
+			if alone && len(views) == 1 && len(views[0].Run.Spans) <= mostReplayed {
+				opts.Then, opts.Verdict = recommended, "working out what to change; keys work meanwhile"
+			}
+		}
+		return views, err
+	}
+	var one sync.Mutex // of what reads and replays
+	again := func(opts *tui.Options, strategy string) (views []layout.View, err error) {
+		one.Lock()
+		defer one.Unlock()
+		o := o
+		o.Strategy, o.beside, opts.Strategy, opts.At = strategy, true, strategy, layout.Address{}
+		views, _, err = behind.views(ctx, o, opts)
+		return views, err
+	}
+	status := func() string {
+		return fmt.Sprintf("%s: %.1f s", input.ReadingLine(behind.Read, then), time.Since(begun).Seconds())
+	}
+	quit, stop := signal.NotifyContext(ctx, syscall.SIGQUIT) // else the terminal is not restored
+	defer stop()
+	err := tui.Run(quit, opts, tui.Loader{Load: load, Replay: again, Status: status, Ticks: tick.C})
+	select {
+	case <-loaded:
+		if one.TryLock() { // else it still replays and writes notes
+			fmt.Fprint(a.Err, notes.String())
+		}
+		return cmp.Or(err, ctx.Err(), context.Cause(quit), cannot)
+	default: // left before
+		return cmp.Or(err, ctx.Err(), context.Cause(quit))
+	}
 }

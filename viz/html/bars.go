@@ -37,7 +37,6 @@ type Line struct {
 	Error  float64   // the sum is that much more or less; 0: no error bar
 	Note   string    // printed on the right of the chart
 	Tip    string    // shown by a pointer, on several lines
-	Faint  bool      // a bound, not a result
 	Signed bool      // it can be negative, though it is not
 	Key    string    // name of the run that a click shows; "": none
 	Brief  string    // in place of Note where there is no room; "": Note
@@ -74,9 +73,6 @@ func (c *Chart) option() map[string]any {
 			data[i] = opts.BarData{Value: 0, Tooltip: &opts.Tooltip{Formatter: types.FuncStr(unmarked(b.Tip))}}
 			if p < len(b.Values) {
 				data[i].Value = rounded(b.Values[p])
-			}
-			if b.Faint {
-				data[i].ItemStyle = &opts.ItemStyle{Color: part.Color, Opacity: opts.Float(0.5)}
 			}
 		}
 		bar.AddSeries(part.Name, data, stacked, charts.WithItemStyleOpts(opts.ItemStyle{Color: part.Color}))
@@ -207,7 +203,7 @@ func (r Report) chart() *Chart {
 		if b.Time <= 0 {
 			continue
 		}
-		l := Line{Name: b.Name, Error: b.Error * float64(r.Captured) / size, Note: b.Note, Faint: b.Bound}
+		l := Line{Name: b.Name, Note: b.Note}
 		for _, s := range used {
 			l.Values = append(l.Values, float64(s.of(b.Times))/size)
 		}

@@ -27,6 +27,7 @@ func TestChartOfStrategies(t *testing.T) {
 	if tip := c.Bars[1].Tip; !strings.Contains(tip, "\nrank 0: compute 60.00 µs, transfer 8.000 µs, idle 2.000 µs\nrank 1: ") {
 		t.Errorf("the tip is %q", tip)
 	}
+	c.Bars[1].Error = 5 // as of a change
 	b, err := json.Marshal(c.option())
 	if err != nil {
 		t.Fatal(err)

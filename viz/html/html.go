@@ -66,8 +66,6 @@ type Bar struct {
 	Time          trace.Time      // of an iteration; 0 if it did not run
 	overlap.Times                 // what Time consists of, mean of ranks
 	Ranks         []overlap.Times // by rank
-	Error         float64         // of the change, relative to Captured: half of an interval; 0: none is known
-	Bound         bool            // a bound, not a schedule
 }
 
 // A Named is a run with its name in the report.
@@ -98,6 +96,15 @@ type Table struct {
 type Column struct {
 	Name   string
 	Number bool
+}
+
+// Number reports whether a column has numbers.
+func (t Table) Number(column int) bool { return column < len(t.Columns) && t.Columns[column].Number }
+
+// A numbered table has a chart, which is one of the page's charts.
+type numbered struct {
+	Table
+	Nth int
 }
 
 // The assets are in the repository. These lines, which need npm and the network,
@@ -137,12 +144,11 @@ type view struct {
 	Style                 template.CSS
 	Data, ECharts, Script template.JS
 	EChartsVersion        string
-	Bars                  *cells
 	Chart                 *Chart // nil: none
 	ChangesNth            int
 	Lanes, Workgroups     bool // there are timelines of that kind
 	Use                   *useGraphs
-	Tables                []cells
+	Tables                []numbered
 }
 
 // Write writes the report to w. No character that a terminal must not get is in it.
@@ -155,10 +161,6 @@ func Write(w io.Writer, rep Report) error {
 		ECharts:        template.JS(base64.StdEncoding.EncodeToString(library)),
 		Chart:          rep.chart(),
 		Use:            rep.useGraphs(),
-	}
-	if rep.Numbers != nil {
-		c := rep.Numbers.cells()
-		v.Bars = &c
 	}
 	d, err := newData(rep)
 	if err != nil {
@@ -180,12 +182,13 @@ func Write(w io.Writer, rep Report) error {
 		if len(t.Rows) == 0 && (t.Chart == nil || len(t.Chart.Bars) == 0) {
 			continue
 		}
-		c := t.cells()
-		if t.Chart != nil && len(t.Chart.Bars) > 0 {
-			c.Chart, c.Nth = t.Chart, len(d.Charts)
+		if t.Chart != nil && len(t.Chart.Bars) == 0 {
+			t.Chart = nil
+		}
+		v.Tables = append(v.Tables, numbered{t, len(d.Charts)})
+		if t.Chart != nil {
 			d.Charts = append(d.Charts, t.Chart.option())
 		}
-		v.Tables = append(v.Tables, c)
 	}
 	if v.ChangesNth = len(d.Charts); rep.Changes != nil {
 		d.Charts = append(d.Charts, rep.Changes.option())

@@ -20,10 +20,10 @@ func sample() Report {
 		Strategies: []Bar{
 			{Name: "captured", Note: "100.0 µs", Time: 100_000, Times: overlap.Times{Compute: 60_000, Transfer: 35_000, Copies: 2000, Idle: 3000}},
 			{
-				Name: "fused order=aware", Note: "70.00 µs  −30.0 %  ± 5.0  93 % likely", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000}, Error: 0.05,
+				Name: "fused order=aware", Note: "70.00 µs  −30.0 %  ± 5.0  93 % likely", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000},
 				Ranks: []overlap.Times{{Compute: 60_000, Transfer: 8000, Idle: 2000}, {Compute: 60_000, Waiting: 4000, Idle: 6000}},
 			},
-			{Name: "ideal", Note: "60.00 µs  bound", Time: 60_000, Bound: true, Times: overlap.Times{Compute: 60_000, Hidden: 35_000}},
+			{Name: "ideal", Note: "60.00 µs  bound", Time: 60_000, Times: overlap.Times{Compute: 60_000, Hidden: 35_000}},
 			{Name: "tilesync"},
 		},
 		Numbers: &Table{

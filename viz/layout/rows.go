@@ -176,32 +176,23 @@ func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 }
 
 // levelsOf deals out spans to levels such that none overlaps another of its
-// level. For spans that nest, the level is the depth. The levels take the place of spans.
+// level. For spans that nest, the level is the depth.
 func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
-	level, all := make([]uint8, len(spans)), slices.Clone(spans)
-	counts := []int{0}
+	levels := [][]trace.SpanID{nil}
 	free := []trace.Time{-trace.Infinity} // when the last span of each level ends
-	for k, id := range spans {
+	for _, id := range spans {
 		s := &r.Spans[id]
 		i := slices.IndexFunc(free, func(end trace.Time) bool { return end <= s.Start })
 		switch {
 		case i >= 0:
 		case len(free) < maxLevels:
 			i = len(free)
-			counts, free = append(counts, 0), append(free, 0)
+			levels, free = append(levels, nil), append(free, 0)
 		default:
 			i = maxLevels - 1
 		}
-		level[k] = uint8(i)
-		counts[i]++
+		levels[i] = append(levels[i], id)
 		free[i] = max(s.End, s.Start+1)
-	}
-	levels := make([][]trace.SpanID, len(counts))
-	for i, n := range counts {
-		levels[i], spans = spans[:0:n], spans[n:]
-	}
-	for k, id := range all {
-		levels[level[k]] = append(levels[level[k]], id)
 	}
 	return levels
 }

@@ -24,37 +24,19 @@ const stripName = "overlap"
 type strip struct {
 	run     *trace.Run     // their names and lanes; nil if the run has no device work
 	classes []Class        // by name
-	blocks  []*stateBlock  // of states by rank; behind the last of a rank is its end, as one without name
-	n       trace.SpanID   // states, and ends of ranks
-	first   []trace.SpanID // by rank row: its first state; at the end n
-	ids     []trace.SpanID // 0, 1, 2, ... n-1
-}
-
-const statesPerBlock = 4096
-
-// A stateBlock is neighbours among states: a list of them grows without a copy.
-type stateBlock struct {
-	starts [statesPerBlock]trace.Time
-	names  [statesPerBlock]trace.NameID
+	starts  []trace.Time   // of states by rank; behind the last of a rank is its end, as a state without name
+	names   []trace.NameID // of these
+	first   []trace.SpanID // by rank row: its first state; at the end how many there are
+	ids     []trace.SpanID // 0, 1, 2, ...
 }
 
 func (s *strip) add(start trace.Time, name trace.NameID) {
-	at := s.n % statesPerBlock
-	if at == 0 {
-		s.blocks = append(s.blocks, &stateBlock{})
-	}
-	last := s.blocks[len(s.blocks)-1]
-	last.starts[at], last.names[at] = start, name
-	s.n++
+	s.starts, s.names = append(s.starts, start), append(s.names, name)
 }
 
-func (s *strip) start(id trace.SpanID) trace.Time {
-	return s.blocks[id/statesPerBlock].starts[id%statesPerBlock]
-}
+func (s *strip) start(id trace.SpanID) trace.Time { return s.starts[id] }
 
-func (s *strip) name(id trace.SpanID) trace.NameID {
-	return s.blocks[id/statesPerBlock].names[id%statesPerBlock]
-}
+func (s *strip) name(id trace.SpanID) trace.NameID { return s.names[id] }
 
 // span is a state as a span of the strip's run.
 func (s *strip) span(id trace.SpanID) trace.Span {
@@ -113,23 +95,23 @@ func newStrip(v View) strip {
 			s.classes = append(s.classes, stateOf(text))
 			return trace.NameID(trace.Push(&s.run.Names, text))
 		})
-		if s.n > 0 && x.Rank != last.Rank {
+		if len(s.starts) > 0 && x.Rank != last.Rank {
 			s.add(last.End, 0)
 		}
 		for len(s.first) <= int(x.Rank) {
-			s.first = append(s.first, s.n)
+			s.first = append(s.first, trace.SpanID(len(s.starts)))
 		}
 		s.add(x.Start, name)
 		last = x
 	})
-	if s.n == 0 {
+	if len(s.starts) == 0 {
 		return strip{}
 	}
 	s.add(last.End, 0)
 	for len(s.first) <= len(v.Run.Ranks) {
-		s.first = append(s.first, s.n)
+		s.first = append(s.first, trace.SpanID(len(s.starts)))
 	}
-	s.ids = make([]trace.SpanID, s.n)
+	s.ids = make([]trace.SpanID, len(s.starts))
 	for i := range s.ids {
 		s.ids[i] = trace.SpanID(i)
 	}

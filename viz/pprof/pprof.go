@@ -1,15 +1,10 @@
 // Package pprof writes a run as a profile that `go tool pprof` opens.
 //
-// A stack is rank, kind, kernel and, where workgroups were recorded, what
-// their time went to:
+// A stack is rank, kind and kernel, or the cause of idle time:
 //
 //	rank 0
 //	└ collective
 //	  └ ncclDevKernel_AllReduce_Sum_bf16_RING_LL
-//	rank 0
-//	└ compute
-//	  └ gemm_fused
-//	    └ wait
 //	rank 0
 //	└ idle
 //	  └ host
@@ -32,21 +27,12 @@ import (
 
 // The values of every sample, in this order.
 const (
-	// Time is durations of kernels and copies. The duration of a kernel whose
-	// workgroups were recorded is divided among their phases in proportion to
-	// the slot time that those took, so that a kernel's total stays its duration.
-	valueTime = iota
+	valueTime = iota // durations of kernels and copies
 	// Exposed is communication without computation, divided equally among the
 	// kernels and copies that communicate. Its sum over a rank is overlap.Breakdown.Exposed.
 	valueExposed
 	// Idle is time without device work between the rank's first and last, by cause.
 	valueIdle
-	// Wall divides each instant of a rank equally among what runs on its queues
-	// then, and gives it to "idle" where nothing does. Its sum over a rank is the
-	// run's makespan, so that the difference of two runs says where the gain or
-	// the loss is.
-	valueWall
-	valueSlots // time that workgroups held their slots
 	valueCount // kernels and copies
 	valueBytes // what collectives (their larger buffer) and copies moved; 0 where unknown
 	numValues
@@ -56,15 +42,13 @@ var valueTypes = [numValues]profile.ValueType{
 	{Type: "time", Unit: "nanoseconds"},
 	{Type: "exposed", Unit: "nanoseconds"},
 	{Type: "idle", Unit: "nanoseconds"},
-	{Type: "wall", Unit: "nanoseconds"},
-	{Type: "workgroup_time", Unit: "nanoseconds"},
 	{Type: "count", Unit: "count"},
 	{Type: "bytes", Unit: "bytes"},
 }
 
 // Write writes the device work of a run to w as one gzipped profile.proto, with
-// the sample types time (the default), exposed, idle, wall, workgroup_time, count
-// and bytes, and the labels rank, kind, stream, op and bytes. Host calls, markers and
+// the sample types time (the default), exposed, idle, count and bytes, and the labels
+// rank, kind, stream, op and bytes. Host calls, markers, workgroups and
 // transfers on links are left out: they overlap with device work, whose time
 // they would count twice. reasons are why queues ran nothing, where a simulation
 // recorded it.
@@ -98,43 +82,30 @@ func newProfile(run *trace.Run, reasons []overlap.Reason) *profile.Profile {
 		v := valueTypes[i]
 		b.profile.SampleType = append(b.profile.SampleType, &v)
 	}
-	slots := slotTime(run)
-	wall := wallTime(run)
-	for id, s := range run.Spans {
-		switch {
-		case s.Kind.OnDevice():
-			b.device(s, slots[trace.SpanID(id)], wall.busy[id])
-		case s.Kind.InKernel() && !s.Vacant() && kernelOf(run, s) == trace.None:
-			b.orphan(s)
+	for _, s := range run.Spans {
+		if s.Kind.OnDevice() {
+			at := b.stackOf(s)
+			v := b.sample(at)
+			v[valueTime] += int64(s.Dur())
+			v[valueCount]++
+			v[valueBytes] += at.bytes
 		}
 	}
-	b.states(reasons, wall.idle)
+	b.states(reasons)
 	return b.profile
 }
 
-// ends is the cause of idle time that is not between a rank's first and last work.
-const ends = "before the first kernel or after the last"
-
-// states adds exposed communication, and idle time by cause. What of a rank's wall time is
-// idle without a cause is before its first or after its last work, or beside bytes under way.
-func (b *builder) states(reasons []overlap.Reason, idle []trace.Time) {
+// states adds exposed communication, and idle time by cause.
+func (b *builder) states(reasons []overlap.Reason) {
 	active := newActive(b.run)
 	overlap.States(b.run, reasons, func(s overlap.State) {
 		switch s.Is {
 		case overlap.Transferring, overlap.Waiting:
 			b.exposed(s, active)
 		case overlap.Idle:
-			v := b.sample(stack{rank: s.Rank, idle: s.Cause})
-			v[valueIdle] += int64(s.End - s.Start)
-			v[valueWall] += int64(s.End - s.Start)
-			idle[s.Rank] -= s.End - s.Start
+			b.sample(stack{rank: s.Rank, idle: s.Cause})[valueIdle] += int64(s.End - s.Start)
 		}
 	})
-	for rank, left := range idle {
-		if left > 0 {
-			b.sample(stack{rank: int32(rank), idle: ends})[valueWall] += int64(left)
-		}
-	}
 }
 
 // exposed divides an interval among those that communicate in each part of it. A

@@ -66,7 +66,7 @@ func sums(p *profile.Profile, value int) map[string]int64 {
 	return got
 }
 
-func TestTimeAndWall(t *testing.T) {
+func TestTime(t *testing.T) {
 	run := draw(t,
 		"0 compute    gemm |AAAA......|",
 		"0 collective ring |..BBBB....|",
@@ -79,15 +79,6 @@ func TestTimeAndWall(t *testing.T) {
 		"rank 1/compute/gemm":    4000,
 	}, sums(p, valueTime)); diff != "" {
 		t.Errorf("time: -want +got\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]int64{
-		"rank 0/compute/gemm":    3000, // 2 alone, half of 2 shared
-		"rank 0/collective/ring": 3000,
-		"rank 0/idle/" + ends:    4000,
-		"rank 1/compute/gemm":    4000,
-		"rank 1/idle/" + ends:    6000,
-	}, sums(p, valueWall)); diff != "" {
-		t.Errorf("wall: -want +got\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]int64{"rank 0/collective/ring": 4096}, sums(p, valueBytes)); diff != "" {
 		t.Errorf("bytes: -want +got\n%s", diff)
@@ -105,62 +96,6 @@ func TestTimeAndWall(t *testing.T) {
 	}
 }
 
-// fused is one kernel of 10 µs whose two workgroups compute, store and wait.
-func fused() *trace.Run {
-	b := new(trace.Builder)
-	rank := b.AddRank(trace.Rank{ID: 0})
-	queue := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None})
-	kernel := b.Add(trace.Span{End: 10_000, Name: b.Intern("gemm_fused"), Lane: queue, Parent: trace.None, Attr: trace.None, Kind: trace.Compute})
-	for wg := range int64(2) {
-		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: wg, Peer: trace.None})
-		span := func(k trace.Kind, parent trace.SpanID, start, end trace.Time) trace.SpanID {
-			return b.Add(trace.Span{Start: start, End: end, Lane: lane, Parent: parent, Attr: trace.None, Kind: k})
-		}
-		w := span(trace.Workgroup, kernel, 0, 10_000)
-		span(trace.PhaseCompute, w, 0, 6000)
-		span(trace.PhaseStore, w, 6000, 7000)
-		span(trace.PhaseWait, w, 7000, 9000)
-	}
-	return b.Finish(trace.Options{Name: "fused"})
-}
-
-func TestPhasesShareTheKernelsTime(t *testing.T) {
-	p := newProfile(fused(), nil)
-	want := map[string]int64{
-		"rank 0/compute/gemm_fused/compute phase": 6000,
-		"rank 0/compute/gemm_fused/store":         1000,
-		"rank 0/compute/gemm_fused/wait":          2000,
-		"rank 0/compute/gemm_fused/workgroup":     1000,
-	}
-	if diff := cmp.Diff(want, sums(p, valueTime)); diff != "" {
-		t.Errorf("time: -want +got\n%s", diff)
-	}
-	for k := range want {
-		want[k] *= 2 // two workgroups
-	}
-	if diff := cmp.Diff(want, sums(p, valueSlots)); diff != "" {
-		t.Errorf("workgroup_time: -want +got\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]int64{"rank 0/compute/gemm_fused": 1}, sums(p, valueCount)); diff != "" {
-		t.Errorf("count: -want +got\n%s", diff)
-	}
-}
-
-func TestWorkgroupsWithoutKernel(t *testing.T) {
-	b := new(trace.Builder)
-	lane := b.Lane(trace.Lane{Kind: trace.Slot, Rank: b.AddRank(trace.Rank{ID: trace.None}), Peer: trace.None})
-	w := b.Add(trace.Span{End: 100, Name: b.Intern("emb_pool"), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Workgroup})
-	b.Add(trace.Span{End: 60, Lane: lane, Parent: w, Attr: trace.None, Kind: trace.PhaseCompute})
-	got := sums(newProfile(b.Finish(trace.Options{}), nil), valueSlots)
-	want := map[string]int64{
-		"rank 0/workgroup/emb_pool/compute phase": 60,
-		"rank 0/workgroup/emb_pool/workgroup":     40,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-}
-
 // go tool pprof prints names as they are.
 func TestNamesArePlain(t *testing.T) {
 	p := newProfile(draw(t, "0 compute k\x1b[31m\u202e |AA|"), nil)
@@ -169,7 +104,7 @@ func TestNamesArePlain(t *testing.T) {
 	}
 }
 
-// Whatever runs when, a rank's wall time adds up to the makespan and time to the durations.
+// Whatever runs when, time adds up to the durations, exposed and idle time to those of the breakdown.
 func TestSumsAreExact(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		b := new(trace.Builder)
@@ -183,20 +118,16 @@ func TestSumsAreExact(t *testing.T) {
 			dur := rapid.Int64Range(1, 97).Draw(t, "dur")
 			rank := int32(rapid.IntRange(0, ranks-1).Draw(t, "rank"))
 			lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: int64(i % 4), Peer: trace.None})
-			k := b.Add(trace.Span{
+			b.Add(trace.Span{
 				Start: trace.Time(start), End: trace.Time(start + dur), Name: b.Intern("k"),
 				Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Compute,
 			})
-			for range rapid.IntRange(0, 3).Draw(t, "workgroups") {
-				b.Add(trace.Span{Start: trace.Time(start), End: trace.Time(start + dur/2), Lane: lane, Parent: k, Attr: trace.None, Kind: trace.Workgroup})
-			}
 			want += dur
 		}
 		run := b.Finish(trace.Options{KeepZero: true})
-		var time, wall, exposed, idle int64
+		var time, exposed, idle int64
 		for _, s := range newProfile(run, nil).Sample {
 			time += s.Value[valueTime]
-			wall += s.Value[valueWall]
 			exposed += s.Value[valueExposed]
 			idle += s.Value[valueIdle]
 		}
@@ -206,9 +137,6 @@ func TestSumsAreExact(t *testing.T) {
 		}
 		if time != want {
 			t.Errorf("time adds up to %d ns, durations to %d", time, want)
-		}
-		if all := int64(run.End) * int64(ranks); wall != all {
-			t.Errorf("wall adds up to %d ns, %d ranks of %d ns to %d", wall, ranks, run.End, all)
 		}
 	})
 }
@@ -228,7 +156,6 @@ func TestGoToolPprof(t *testing.T) {
 		want []string
 	}{
 		{"top", []string{"-top", base}, []string{"6us 60.00% 60.00%        6us 60.00%  ring", "4us 40.00%   100%        4us 40.00%  gemm"}},
-		{"wall of the difference", []string{"-top", "-sample_index=wall", "-diff_base", base, other}, []string{"-3us 30.00%  rank 0"}},
 		{"time of the difference", []string{"-top", "-diff_base", base, other}, []string{"1us 10.00% 10.00%        1us 10.00%  gemm"}},
 		{"bytes", []string{"-top", "-sample_index=bytes", base}, []string{"4kB   100%   100%        4kB   100%  ring"}},
 		{"one rank", []string{"-top", "-tagfocus=rank=0", base}, []string{"gemm", "ring"}},
@@ -305,8 +232,5 @@ func TestExposedAndIdle(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int64{"rank 0/idle/flag": 3000, "rank 0/idle/launch": 1000}, sums(p, valueIdle)); diff != "" {
 		t.Errorf("idle: -want +got\n%s", diff)
-	}
-	if wall := sums(p, valueWall); wall["rank 0/idle/flag"] != 3000 {
-		t.Errorf("wall: %v", wall)
 	}
 }

@@ -12,21 +12,13 @@ import (
 // A stack is what samples are summed over.
 type stack struct {
 	rank   int32
-	kind   trace.Kind // Workgroup: workgroups whose kernel the file does not have
+	kind   trace.Kind
 	name   trace.NameID
 	op     int32 // row of Operators + 1, or -1 - CollectiveOp; 0 where unknown
 	stream int64
 	bytes  int64
-	part   trace.Kind // of a workgroup: Workgroup or a phase; Marker for none
-	idle   string     // cause; "": not idle
+	idle   string // cause; "": not idle
 }
-
-// partTimes sums up a kernel's workgroup time by part: the phases by their kind,
-// and Workgroup for time outside of its phases.
-type partTimes [trace.PhaseWait + 1]trace.Time
-
-// parts are the indices of partTimes, in the order of samples.
-var parts = [...]trace.Kind{trace.PhaseCompute, trace.PhaseStore, trace.PhasePut, trace.PhaseWait, trace.Workgroup}
 
 // A builder sums spans into samples. Samples and frames are in the order in
 // which they are first needed, which is the order of the run's spans.
@@ -35,46 +27,6 @@ type builder struct {
 	profile *profile.Profile
 	samples map[stack]*profile.Sample
 	frames  map[string]*profile.Location
-}
-
-// device adds a kernel or copy: slots is what its workgroups' time went to.
-func (b *builder) device(s trace.Span, slots *partTimes, wall trace.Time) {
-	at := b.stackOf(s)
-	v := b.sample(at)
-	v[valueCount]++
-	v[valueBytes] += at.bytes
-	if slots == nil {
-		v[valueTime] += int64(s.Dur())
-		v[valueWall] += int64(wall)
-		return
-	}
-	times := apportion(s.Dur(), slots)
-	walls := apportion(wall, slots)
-	for _, l := range parts {
-		if slots[l] <= 0 {
-			continue
-		}
-		at.part = l
-		v := b.sample(at)
-		v[valueTime] += int64(times[l])
-		v[valueWall] += int64(walls[l])
-		v[valueSlots] += int64(slots[l])
-	}
-}
-
-// orphan adds a workgroup or phase whose kernel the run does not have.
-func (b *builder) orphan(s trace.Span) {
-	name := s.Name
-	if s.Kind != trace.Workgroup && s.Parent != trace.None {
-		w := b.run.Spans[s.Parent]
-		name = w.Name
-		b.sample(b.orphanStack(w, name, trace.Workgroup))[valueSlots] -= int64(s.Dur())
-	}
-	b.sample(b.orphanStack(s, name, s.Kind))[valueSlots] += int64(s.Dur())
-}
-
-func (b *builder) orphanStack(s trace.Span, name trace.NameID, part trace.Kind) stack {
-	return stack{rank: b.run.Lanes[s.Lane].Rank, kind: trace.Workgroup, name: name, part: part}
 }
 
 func (b *builder) stackOf(s trace.Span) stack {
@@ -124,9 +76,6 @@ func (b *builder) sample(at stack) []int64 {
 	default:
 		s.Location = []*profile.Location{b.frame(b.run.Names[at.name]), b.frame(at.kind.String()), root}
 		s.Label["kind"] = []string{at.kind.String()}
-	}
-	if at.part != trace.Marker {
-		s.Location = append([]*profile.Location{b.frame(at.part.String())}, s.Location...)
 	}
 	if at.kind.OnDevice() && at.idle == "" {
 		s.number("stream", at.stream, "stream")

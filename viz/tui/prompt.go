@@ -162,19 +162,6 @@ func find(t *layout.Timeline, expr *regexp.Regexp) []selection {
 			}
 		}
 	}
-	if len(t.Views) == 1 { // ids are in the order of starts
-		slices.SortFunc(hits, func(a, b selection) int { return cmp.Compare(a.span, b.span) })
-		start := func(h selection) trace.Time { return t.Span(h.row, h.span).Start }
-		for i := 0; i < len(hits); {
-			same := i + 1
-			for same < len(hits) && start(hits[same]) == start(hits[i]) {
-				same++
-			}
-			slices.SortFunc(hits[i:same], func(a, b selection) int { return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.span, b.span)) })
-			i = same
-		}
-		return hits
-	}
 	slices.SortFunc(hits, func(a, b selection) int {
 		return cmp.Or(cmp.Compare(t.Span(a.row, a.span).Start+t.Offset(a.row), t.Span(b.row, b.span).Start+t.Offset(b.row)),
 			cmp.Compare(a.row, b.row), cmp.Compare(a.span, b.span))

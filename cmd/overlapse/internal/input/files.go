@@ -30,11 +30,7 @@ type Set struct {
 	part    []string // temporary files and folders
 	Written []string // complete files and folders, in the order in which they were completed
 	closed  bool     // the process is about to end: no file is completed any more
-	waiting *[]file  // in Together: files that are written, and have no name yet
 }
-
-// A file is complete under its temporary name.
-type file struct{ temporary, target, name string }
 
 // errClosed is what completing a file returns when the process is about to end.
 var errClosed = errors.New("interrupted")
@@ -57,10 +53,6 @@ func (f *Set) complete(temporary, target, name string) error {
 	if f.closed {
 		return errClosed
 	}
-	if f.waiting != nil {
-		*f.waiting = append(*f.waiting, file{temporary, target, name})
-		return nil
-	}
 	if err := os.Rename(temporary, target); err != nil {
 		return WithoutPath(err)
 	}
@@ -68,38 +60,10 @@ func (f *Set) complete(temporary, target, name string) error {
 	return nil
 }
 
-// Together writes files into a folder of which each is of use only with the others: they get their names when
-// all of them are written. A folder that it makes does not stay without them.
-func (f *Set) Together(dir string, write func() error) error {
-	_, missing := os.Stat(dir)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	var all []file
-	f.waiting = &all
-	err := write()
-	f.waiting = nil
-	for _, w := range all {
-		if err == nil {
-			if err = f.complete(w.temporary, w.target, w.name); err != nil {
-				err = fmt.Errorf("%s: %w", w.name, err)
-			}
-		}
-		f.drop(w.temporary)
-	}
-	if err != nil && missing != nil {
-		_ = os.Remove(dir)
-	}
-	return err
-}
-
-// drop removes a temporary file, if it is still there and does not wait for others.
+// drop removes a temporary file, if it is still there.
 func (f *Set) drop(temporary string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.waiting != nil && slices.ContainsFunc(*f.waiting, func(w file) bool { return w.temporary == temporary }) {
-		return
-	}
 	_ = os.RemoveAll(temporary)
 	f.part = slices.DeleteFunc(f.part, func(s string) bool { return s == temporary })
 }

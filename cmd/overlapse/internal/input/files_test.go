@@ -49,42 +49,6 @@ func TestWriteFileWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// Of files that belong together all get their names, or none; old ones stay.
-func TestWriteTogether(t *testing.T) {
-	dir := t.TempDir()
-	made := filepath.Join(dir, "made")
-	if err := new(Set).Together(made, func() error { return os.ErrClosed }); !errors.Is(err, os.ErrClosed) {
-		t.Error(err)
-	}
-	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
-	write(t, one)
-	a := new(Set)
-	for _, last := range []error{os.ErrClosed, nil} {
-		err := a.Together(dir, func() error {
-			if err := a.Write(one, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
-				return err
-			}
-			return a.Write(two, func(w io.Writer) error { return last })
-		})
-		if !errors.Is(err, last) {
-			t.Errorf("error %v, want %v", err, last)
-		}
-		want, files := "hello", []string{"one"}
-		if last == nil {
-			want, files = "new", []string{"one", "two"}
-		}
-		if got, err := os.ReadFile(one); err != nil || string(got) != want {
-			t.Errorf("after error %v: %q, %v, want %q", last, got, err, want)
-		}
-		if got := names(t, dir); !slices.Equal(got, files) {
-			t.Errorf("after error %v: files %q, want %q", last, got, files)
-		}
-		if (len(a.Written) == 2) != (last == nil) {
-			t.Errorf("after error %v: %s", last, a)
-		}
-	}
-}
-
 // A full disk is named with the file, not with its temporary name.
 func TestWriteFileDiskFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -207,29 +171,26 @@ func names(t *testing.T, dir string) (list []string) {
 func TestFolder(t *testing.T) {
 	in := t.TempDir()
 	dir := filepath.Join(in, "sub", "out")
-	of := func(names ...string) func(*Set, string) error {
-		return func(s *Set, aside string) error {
-			for _, name := range names {
-				if name == "fails" {
-					return os.ErrClosed
-				}
-				if err := s.Write(filepath.Join(aside, name), hello); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
 	a := new(Set)
-	if err := a.Folder(dir, of("result", "one")); err != nil {
-		t.Fatal(err)
+	fails := func(w io.Writer, i int) error {
+		if i == 1 {
+			return os.ErrClosed
+		}
+		return hello(w)
 	}
-	if err := a.Folder(dir, of("result", "two")); err != nil {
-		t.Fatal(err)
-	}
-	for _, broken := range []func(*Set, string) error{of("three", "fails"), func(s *Set, aside string) error { a.Close(); return of("three")(s, aside) }} {
-		if err := a.Folder(dir, broken); err == nil {
-			t.Error("no error")
+	ends := func(w io.Writer, _ int) error { a.Close(); return hello(w) }
+	for _, c := range []struct {
+		names []string
+		write func(w io.Writer, i int) error
+		ok    bool
+	}{
+		{[]string{"result", "one"}, func(w io.Writer, _ int) error { return hello(w) }, true},
+		{[]string{"result", "two"}, func(w io.Writer, _ int) error { return hello(w) }, true},
+		{[]string{"three", "four"}, fails, false},
+		{[]string{"three"}, ends, false},
+	} {
+		if err := a.Folder(dir, c.names, c.write); (err == nil) != c.ok {
+			t.Errorf("%v: %v", c.names, err)
 		}
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"result", "two"}) {
@@ -242,7 +203,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("%q", a.String())
 	}
 	t.Chdir(dir)
-	if err := new(Set).Folder(".", of("result")); err == nil {
+	if err := new(Set).Folder(".", []string{"result"}, func(w io.Writer, _ int) error { return hello(w) }); err == nil {
 		t.Error("the current folder was replaced")
 	}
 }

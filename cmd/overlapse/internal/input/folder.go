@@ -3,6 +3,7 @@ package input
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,10 +32,10 @@ func Replaceable(dir, main string, own func(name string) bool) error {
 	return nil
 }
 
-// Folder writes a folder completely or not at all: its files are written aside, and the whole
+// Folder writes a folder with files of some names completely or not at all: they are written aside, and the whole
 // takes the place of an old folder, which is put back by the next start if the program is
 // killed in between. The caller has checked that that is Replaceable.
-func (f *Set) Folder(dir string, write func(in *Set, aside string) error) error {
+func (f *Set) Folder(dir string, names []string, write func(w io.Writer, i int) error) error {
 	target, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		target = filepath.Clean(dir)
@@ -51,8 +52,10 @@ func (f *Set) Folder(dir string, write func(in *Set, aside string) error) error 
 		return fmt.Errorf("%s: %w", dir, WithoutPath(err))
 	}
 	defer f.drop(aside)
-	if err := write(new(Set), aside); err != nil {
-		return err
+	for i, name := range names {
+		if err := new(Set).Write(filepath.Join(aside, name), func(w io.Writer) error { return write(w, i) }); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(dir, name), errors.Unwrap(err)) // not the name of the folder aside
+		}
 	}
 	old, err := f.create(filepath.Dir(target), mkdir)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
@@ -79,21 +78,10 @@ func squaredError(list []sample, of int) float64 {
 	return squares / max(1, n-1) / n
 }
 
-// quantitiesOf are those of a side.
-func (d *Difference) quantitiesOf(s *side) (q [len(quantities)]trace.Time) {
-	step := cmp.Or(s.Unprofiled, s.Time)
-	if s.run != nil {
-		t := s.times()
-		return [...]trace.Time{step, t.Transfer + t.Waiting, t.Waiting}
-	}
-	of := func(group string) trace.Time {
-		i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group && x.Name == d.under })
-		if i < 0 {
-			return 0
-		}
-		return s.items[i].Time
-	}
-	return [...]trace.Time{step, of("transfer") + of("waiting"), of("waiting")}
+// quantities are those of a side.
+func (s *side) quantities() (q [len(quantities)]trace.Time) {
+	t := s.times()
+	return [...]trace.Time{cmp.Or(s.Unprofiled, s.Time), t.Transfer + t.Waiting, t.Waiting}
 }
 
 // Check compares the quantities: none may grow by more than a fraction of A's time.
@@ -104,7 +92,7 @@ func (d *Difference) Check(above float64) {
 	if d.Phases != nil {
 		return
 	}
-	a, b := d.quantitiesOf(&d.A), d.quantitiesOf(&d.B)
+	a, b := d.A.quantities(), d.B.quantities()
 	whole := float64(max(1, a[0]))
 	for i, name := range quantities {
 		c := check{Name: name, A: a[i], B: b[i], Growth: float64(b[i]-a[i]) / whole}

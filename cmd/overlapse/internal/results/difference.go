@@ -40,7 +40,6 @@ type Difference struct {
 	Phases []Difference `json:"phases,omitempty"`
 
 	lane  *trace.Run // of Changed; nil: unknown
-	under string     // of results: the strategy whose times are compared
 	above float64    // of Checks: what they allow
 }
 
@@ -54,6 +53,7 @@ type side struct {
 	Unprofiled trace.Time `json:"unprofiled_ns,omitempty"` // estimate without the profiler; 0: none, as of whole runs
 
 	phase string // that the time is of; "": all steps
+	under string // of a result: the strategy that the time is of
 	steps int
 	items []overlap.Item
 
@@ -186,9 +186,6 @@ func differenceOf(a, b side) Difference {
 	d := Difference{
 		Schema: Version, A: a, B: b, Phase: a.phase, PerStep: a.steps > 0 && b.steps > 0,
 		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []cause{},
-	}
-	if a.run == nil && b.run == nil && len(a.items) > 0 && a.items[0].Group == byStrategy {
-		d.under = a.items[0].Name
 	}
 	if a.run != nil && b.run != nil {
 		kinds, operations := kernelKinds(a.run, b.run)

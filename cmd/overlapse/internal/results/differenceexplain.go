@@ -185,10 +185,10 @@ func (d *Difference) explain() string {
 	if d.Phase != "" {
 		says[0] = d.title() + says[0]
 	}
-	if d.under != "" { // results, of which only times by strategy are known
-		says[0] = "Under " + d.under + ", " + says[0]
-		strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
-		if most := strategies[0]; most.Name != d.under && most.Diff != 0 { // the largest difference comes first
+	strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
+	if len(strategies) > 0 { // results
+		says[0] = "Under " + d.A.under + ", " + says[0]
+		if most := strategies[0]; most.Name != d.A.under && most.Diff != 0 { // the largest difference comes first
 			change := float64(most.Diff) / float64(max(1, most.A))
 			says = append(says, fmt.Sprintf("Most differs %s: %s.", most.Name, trace.Percent(change)))
 		}
@@ -284,7 +284,7 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 	}
 	for _, p := range d.Each() {
 		at := slices.IndexFunc(r.Rows, func(row Row) bool {
-			is := strategy == row.name()
+			is := strategy == row.Name()
 			if strategy == "" {
 				is = r.recommended(&row) && row.Strategy != "captured"
 			}
@@ -306,7 +306,7 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 
 // verify puts the comparison with a row before the explanation.
 func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
-	x := &predicted{Strategy: row.name(), Change: row.Change, Error: row.Error, Measured: d.Change}
+	x := &predicted{Strategy: row.Name(), Change: row.Change, Error: row.Error, Measured: d.Change}
 	with := ""
 	if a, b := took[0][d.Phase], took[1][d.Phase]; a > 0 && b > 0 {
 		if x.Measured = float64(b)/float64(a) - 1; trace.Percent(x.Measured) != trace.Percent(d.Change) {

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -199,7 +198,7 @@ func Recorded(path string, a, b *trace.Run) (Difference, error) {
 	for _, x := range result.rows(a.Name) {
 		for _, y := range result.rows(b.Name) {
 			if x.Phase != "" && x.Phase == y.Phase {
-				each = append(each, differenceOf(x.side(a.Name), y.side(b.Name)))
+				each = append(each, differenceOf(x.side(a.Name, 1), y.side(b.Name, 1)))
 			}
 		}
 	}
@@ -270,94 +269,62 @@ func IsResult(path string) bool { return input.IsFile(filepath.Join(path, result
 // resultFile is the name of a result in the folder that replay -o writes.
 const resultFile = "result.json"
 
-// ofFolders compares the strategies that two results have in common, of each phase that both have. The time of a side
-// is that of the first of them: of the captured schedule, where it was selected.
+// ofFolders compares the strategies that two results have in common, of each phase that both have: the first of them, which is the
+// captured schedule where it was selected, by state, and the times of all.
 func ofFolders(a, b string) (Difference, error) {
-	xs, err := resultSides(a)
+	x, err := Read(filepath.Join(a, resultFile))
 	if err != nil {
 		return Difference{}, err
 	}
-	ys, err := resultSides(b)
+	y, err := Read(filepath.Join(b, resultFile))
 	if err != nil {
 		return Difference{}, err
 	}
-	in := func(items []overlap.Item, i overlap.Item) bool {
-		return slices.ContainsFunc(items, func(j overlap.Item) bool { return i.Group == j.Group && i.Name == j.Name })
-	}
-	var each []Difference
-	for _, x := range xs {
-		at := slices.IndexFunc(ys, func(y side) bool { return y.phase == x.phase })
-		if at < 0 {
+	var pairs [][2]side
+	at := map[string]int32{}
+	for _, p := range x.Rows {
+		i := slices.IndexFunc(y.Rows, func(q Row) bool { return q.Applies && q.Name() == p.Name() && q.Phase == p.Phase })
+		if !p.Applies || i < 0 {
 			continue
 		}
-		y := ys[at]
-		x.items = slices.DeleteFunc(x.items, func(i overlap.Item) bool { return !in(y.items, i) })
-		y.items = slices.DeleteFunc(y.items, func(i overlap.Item) bool { return !in(x.items, i) })
-		if len(x.items) > 0 {
-			each = append(each, ofResults(x, y))
-		}
+		q := &y.Rows[i]
+		pair := &pairs[trace.Memo(at, p.Phase, func() int32 {
+			return trace.Push(&pairs, [2]side{p.side(a, x.Iterations), q.side(b, y.Iterations)})
+		})]
+		pair[0].items = append(pair[0].items, overlap.Item{Group: byStrategy, Name: p.Name(), Time: trace.Time(p.Time)})
+		pair[1].items = append(pair[1].items, overlap.Item{Group: byStrategy, Name: p.Name(), Time: trace.Time(q.Time)})
 	}
-	if each == nil {
+	if pairs == nil {
 		return Difference{}, fmt.Errorf("%s and %s have no strategy in common", a, b)
 	}
-	return apart(each), nil
-}
-
-// ofResults compares two sides that have the same strategies.
-func ofResults(x, y side) Difference {
-	times := [2]int{max(1, x.steps), max(1, y.steps)}
-	note := wholeRuns(&x, &y)
-	for k, s := range []*side{&x, &y} {
-		for i := range s.items {
-			if note != "" {
-				s.items[i].Time *= trace.Time(times[k])
+	var each []Difference
+	for _, pair := range pairs {
+		times := [2]int{max(1, pair[0].steps), max(1, pair[1].steps)}
+		note := wholeRuns(&pair[0], &pair[1])
+		for k := 0; k < len(pair) && note != ""; k++ {
+			pair[k].Time *= trace.Time(times[k])
+			for i := range pair[k].items {
+				pair[k].items[i].Time *= trace.Time(times[k])
 			}
 		}
-		s.Time = s.items[slices.IndexFunc(s.items, func(j overlap.Item) bool { return j.Name == x.items[0].Name })].Time
+		d := differenceOf(pair[0], pair[1])
+		if note != "" {
+			d.Notes = append(d.Notes, note)
+		}
+		each = append(each, d)
 	}
-	d := differenceOf(x, y)
-	if note != "" {
-		d.Notes = append(d.Notes, note)
-	}
-	return d
+	return apart(each), nil
 }
 
 // rows are those of a recorded run, which is named after strategy and settings.
 func (r *Replayed) rows(run string) []Row {
 	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
-		return !row.Applies || run != row.name()
+		return !row.Applies || run != row.Name()
 	})
 }
 
-// side is the row's time by state.
-func (r *Row) side(name string) side {
+// side is the row's time by state, of a result with some iterations.
+func (r *Row) side(name string, steps int) side {
 	of := &overlap.Iteration{Mean: r.Times}
-	return side{Name: name, Time: trace.Time(r.Time), phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
-}
-
-// resultSides are the strategies of a result, of each phase where phases are answered apart.
-func resultSides(path string) ([]side, error) {
-	r, err := Read(filepath.Join(path, resultFile))
-	if err != nil {
-		return nil, err
-	}
-	sides, at := []side{}, map[string]int32{}
-	for _, group := range []string{byStrategy, "transfer", "waiting", "idle"} {
-		seen := map[[2]string]bool{}
-		for _, row := range r.Rows {
-			if !row.Applies {
-				continue
-			}
-			s := &sides[trace.Memo(at, row.Phase, func() int32 { return trace.Push(&sides, side{Name: path, phase: row.Phase, steps: r.Iterations}) })]
-			name := row.Strategy
-			if seen[[2]string{name, row.Phase}] { // with other parameters
-				text, _ := json.Marshal(row.Parameters) //nolint:errchkjson // strings
-				name += " " + string(text)
-			}
-			seen[[2]string{name, row.Phase}] = true
-			d := map[string]trace.Time{byStrategy: trace.Time(row.Time), "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
-			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
-		}
-	}
-	return sides, nil
+	return side{Name: name, Time: trace.Time(r.Time), phase: r.Phase, steps: steps, items: overlap.Items(&trace.Run{}, nil, of), under: r.Name()}
 }

@@ -62,7 +62,7 @@ func TestExplanation(t *testing.T) {
 	if got := d.explain(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	r := differenceOf(side{Time: 100_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 100_000}, {Group: byStrategy, Name: "fused", Time: 80_000}}},
+	r := differenceOf(side{Time: 100_000, under: "bulk", items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 100_000}, {Group: byStrategy, Name: "fused", Time: 80_000}}},
 		side{Time: 101_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 101_000}, {Group: byStrategy, Name: "fused", Time: 90_000}}})
 	if want := "Under bulk, B is 1.0 µs (1.0 %) slower. Most differs fused: +12.5 %."; r.Explanation != want {
 		t.Errorf("got  %s\nwant %s", r.Explanation, want)

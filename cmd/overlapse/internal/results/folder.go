@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -56,14 +54,13 @@ func WriteFolder(ctx context.Context, con *cli.Console, set *input.Set, dir stri
 		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}
 	bar := con.Progress(len(list), "writing")
-	err := set.Folder(dir, func(in *input.Set, aside string) error {
-		for _, f := range list {
-			if err := in.Write(filepath.Join(aside, f.name), func(w io.Writer) error { return f.write(input.WhileRunning(ctx, w)) }); err != nil {
-				return fmt.Errorf("%s: %w", filepath.Join(dir, f.name), errors.Unwrap(err)) // not the name of the folder aside
-			}
-			bar.Add(1)
-		}
-		return nil
+	var names []string
+	for _, f := range list {
+		names = append(names, f.name)
+	}
+	err := set.Folder(dir, names, func(w io.Writer, i int) error {
+		defer bar.Add(1)
+		return list[i].write(input.WhileRunning(ctx, w))
 	})
 	bar.Finish()
 	if err != nil {

@@ -10,10 +10,12 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // HTML is the data of the HTML report.
@@ -315,4 +317,29 @@ func (r *Replayed) runNote(outcome int) string {
 		}
 	}
 	return strings.Join(notes, "; ")
+}
+
+// leastShare is the share of a resource that a chart shows.
+const leastShare = 0.005
+
+// useOf is what the GPUs use over time, as shares: compute units, memory and links as
+// simulated, and how many copies run.
+func useOf(r *replay.Result) []html.Use {
+	classes := map[string]layout.Class{replay.ComputeUnits: layout.Local, replay.Memory.String(): layout.Memory, replay.MemoryOfComputation: layout.Memory, replay.Cache.String(): layout.Memory}
+	var all []html.Use
+	for _, u := range r.Usage {
+		if slices.Max(u.Shares) < leastShare {
+			continue
+		}
+		class, ok := classes[u.Of]
+		if !ok {
+			class = layout.Comm
+		}
+		use := html.Use{Rank: int32(u.GPU), Name: u.Of, Color: class.CSS(), Most: 100, Unit: "%"}
+		for i, share := range u.Shares {
+			use.Points = append(use.Points, html.Point{At: trace.Time(i) * u.Width, Value: 100 * share})
+		}
+		all = append(all, use)
+	}
+	return all
 }

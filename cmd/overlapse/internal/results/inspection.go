@@ -97,56 +97,6 @@ func (v *Inspection) JSON() Inspected {
 	return r
 }
 
-// An Inspected is the JSON form.
-type Inspected struct {
-	Schema   int                  `json:"schema"`
-	Workload workload.Summary     `json:"workload"`
-	Metrics  overlap.Metrics      `json:"metrics"`
-	Times    []overlap.Times      `json:"iteration"`            // what one consists of, by rank row; empty where phases are answered apart
-	Late     *overlap.LateRank    `json:"waited_for,omitempty"` // by the other ranks
-	Phases   []phase              `json:"phases,omitempty"`     // where they are answered apart
-	Better   []improvement        `json:"better"`               // captures: what this one lacks, best first
-	Flows    workload.FlowSummary `json:"dependencies"`
-	Spans    map[string]int       `json:"spans"` // by kind
-	Ledger   []ledgerEntry        `json:"ledger"`
-	LeftOut  leftOut              `json:"left_out"`
-}
-
-// A phase is the steps of one phase in the JSON form.
-type phase struct {
-	plan.PhaseTime
-	Times []overlap.Times   `json:"iteration"` // what the median step consists of, by rank row
-	Late  *overlap.LateRank `json:"waited_for,omitempty"`
-}
-
-// maxListed bounds the lists of the JSON form that grow with the trace.
-const maxListed = 10_000
-
-// leftOut counts the elements of metrics beyond maxListed, which are not listed.
-// Sums and tables include them.
-type leftOut struct {
-	Collectives  int `json:"collectives"`
-	CriticalPath int `json:"critical_path_steps"`
-}
-
-// truncateList cuts a list to maxListed elements and returns the number that it cut.
-func truncateList[T any](list *[]T) (more int) {
-	if more = len(*list) - maxListed; more <= 0 {
-		return 0
-	}
-	*list = slices.Clone((*list)[:maxListed])
-	return more
-}
-
-type ledgerEntry struct {
-	Action    string  `json:"action"`
-	File      string  `json:"file"`
-	Reason    string  `json:"reason"`
-	Count     int     `json:"count"`
-	Unit      string  `json:"unit"`
-	Positions []int64 `json:"positions"` // of the first
-}
-
 // RankLabels name the rows of the ranks in timelines.
 func (v *Inspection) RankLabels() (list []string) {
 	for row := range v.workload.Run.Ranks {

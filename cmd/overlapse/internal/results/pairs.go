@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -55,7 +56,7 @@ func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.
 			}
 			row.Strategies = append(row.Strategies, t)
 			if i == c.Best {
-				row.Best, row.best = t.name(), &t
+				row.Best, row.best = t.Name(), &t
 			}
 		}
 		r.PairKinds = append(r.PairKinds, row)
@@ -93,7 +94,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
 	t := cli.Table{Columns: []string{"pair", "kernels", "size", "count"}}
 	for _, s := range r.PairKinds[0].Strategies {
-		t.Columns = append(t.Columns, s.name())
+		t.Columns = append(t.Columns, s.Name())
 	}
 	t.Columns = append(t.Columns, "best")
 	cells := r.cells()
@@ -125,4 +126,28 @@ func pairNames(w *workload.Workload, rows []int) (first, second string) {
 		return cli.Middle(trace.Short(op.Name), 22)
 	}
 	return name(func(p *workload.Pair) int32 { return p.First[0] }), name(func(p *workload.Pair) int32 { return p.Second[0] })
+}
+
+// A pairWaves is the waves of the two kernels of a kind of pair.
+type pairWaves struct {
+	Pair   int    `json:"pair"` // from 1, as inspect lists them
+	First  string `json:"first_kernel"`
+	Second string `json:"second_kernel"`
+	tiles.Waves
+}
+
+// wavesOf counts the waves of each kind of dependent kernels.
+func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
+	var all []pairWaves
+	for i, kind := range workload.Pairs(w) {
+		p := &w.Pairs[kind.Rows[0]]
+		if p.Direction != workload.ComputeThenCompute || len(p.First) == 0 {
+			continue
+		}
+		first, second := &w.Ops[p.First[0]], &w.Ops[p.Second[0]]
+		if waves, ok := tiles.WavesOf(m, first, second); ok {
+			all = append(all, pairWaves{i + 1, first.Name, second.Name, waves})
+		}
+	}
+	return all
 }

@@ -12,7 +12,7 @@ import (
 
 // Parts are the pairs whose workgroups the report compares, one of each kind: the first
 // that the most strategies recorded workgroups of; nil if nothing was recorded.
-func (r *Replayed) Parts() []layout.Part {
+func (r *Replayed) Parts() (parts []layout.Part) {
 	recorded := recordedOps(r.Runs())
 	count := func(row int) (n int) {
 		for _, op := range opsOf(r.workload, row) {
@@ -20,7 +20,6 @@ func (r *Replayed) Parts() []layout.Part {
 		}
 		return n
 	}
-	parts := r.chains(count)
 	for _, k := range workload.Pairs(r.workload) {
 		row := slices.MaxFunc(k.Rows, func(a, b int) int { return count(a) - count(b) })
 		if count(row) == 0 {
@@ -33,48 +32,6 @@ func (r *Replayed) Parts() []layout.Part {
 		parts = append(parts, layout.Part{Name: name, Ops: opsOf(r.workload, row)})
 	}
 	return parts
-}
-
-// mostChained is how many pairs a chain has at most to be compared as one part.
-const mostChained = 6
-
-// chains are the pairs that share operations, such as the all-to-all before two GEMMs and
-// the one behind them, as one part: strategies may overlap one pair with the next. It is
-// the chain of which the strategies recorded most.
-func (r *Replayed) chains(count func(row int) int) []layout.Part {
-	w := r.workload
-	chainOf := map[int32]int{} // by operation of rank 0
-	var chains [][]int
-	for row := range w.Pairs {
-		a, b := w.Pairs[row].First[0], w.Pairs[row].Second[0]
-		at, ok := chainOf[a]
-		if !ok {
-			if at, ok = chainOf[b]; !ok {
-				at = len(chains)
-				chains = append(chains, nil)
-			}
-		}
-		chainOf[a], chainOf[b] = at, at
-		chains[at] = append(chains[at], row)
-	}
-	best, most := -1, 0
-	for i, rows := range chains {
-		n := 0
-		for _, row := range rows {
-			n += count(row)
-		}
-		if len(rows) > 1 && len(rows) <= mostChained && n > most {
-			best, most = i, n
-		}
-	}
-	if best < 0 {
-		return nil
-	}
-	part := layout.Part{Name: fmt.Sprintf("chain of %d pairs", len(chains[best]))}
-	for _, row := range chains[best] {
-		part.Ops = append(part.Ops, opsOf(w, row)...)
-	}
-	return []layout.Part{part}
 }
 
 // opsOf are the operations of a pair on all ranks.

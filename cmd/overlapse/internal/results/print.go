@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -22,7 +21,7 @@ import (
 // nobody would choose tonight; why adds all reasons.
 func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 	say := con.Say
-	say(r.title())
+	say(r.Title(0))
 	fmt.Fprintln(con.Out)
 	r.printVerdict(con, why)
 	for _, s := range r.answers() {
@@ -59,12 +58,12 @@ func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 	}
 	switch {
 	case why:
-		printModel(con, &r.reference.Machine, r.Control, r.Isolation, "")
+		r.printModel(con, "")
 	case r.Control == nil:
-		printModel(con, &r.reference.Machine, nil, nil, "")
+		r.printModel(con, "")
 		con.Labelled("reasons", "--why")
 	default:
-		printModel(con, &r.reference.Machine, r.Control, r.Isolation, "; reasons: --why")
+		r.printModel(con, "; reasons: --why")
 	}
 	PrintNext(con, r.next(input))
 }
@@ -130,36 +129,42 @@ func (r *Replayed) ofPhase(phase int) string {
 
 // printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
 // nothing was measured. more stands behind it. Before, it says of a machine of which no number was measured that none was.
-func printModel(con *cli.Console, on *machine.Machine, control []Row, i *workload.Isolation, more string) {
-	if o := machine.OriginOf(*on); on.Profile != "" && o.Measured == 0 {
+func (r *Replayed) printModel(con *cli.Console, more string) {
+	if on, o := &r.reference.Machine, r.Origin; on.Profile != "" && o.Measured == 0 {
 		published := 100 * float64(o.Published) / float64(max(1, o.Published+o.Assumed))
 		con.Labelled("machine", fmt.Sprintf("no number of %s was measured on such a GPU: %.0f %% are published, the rest is assumed",
 			on.Profile, published)+" (overlapse machines "+on.Profile+")")
 	}
-	if control == nil {
+	if r.Control == nil {
 		return
 	}
 	var steps []string
-	for _, row := range control {
+	for _, row := range r.Control {
 		steps = append(steps, strings.TrimSpace(row.Phase+" step "+trace.Percent(row.Change)))
 	}
 	said := "re-simulated: " + strings.Join(steps, ", ")
-	if i != nil && i.Checked > 0 {
+	if i := r.Isolation; i != nil && i.Checked > 0 {
 		said += fmt.Sprintf(", kernels %.0f %% off (p90 %.0f %%)", 100*i.Median, 100*i.P90)
 	}
 	con.Labelled("model", said+more)
 }
 
-// title names the input, the machine, the iterations, and what differs from the capture.
-func (r *Replayed) title() string {
+// Title names the input, the machine, the iterations, and what differs from the capture; of a search how many settings were
+// tried, else 0.
+func (r *Replayed) Title(tried int) string {
 	parts := []string{r.Path, cli.MachineText(r.Machine, r.Guess)}
-	if ranks := cli.Counted(r.Ranks, "rank"); r.Captured < r.Ranks && r.Estimated == "" && r.Rescaled == nil {
-		parts = append(parts, fmt.Sprintf("%d of %s captured", r.Captured, ranks))
-	} else {
-		parts = append(parts, ranks)
+	times, profiled := r.capturedTimes()
+	switch ranks := cli.Counted(r.Ranks, "rank"); {
+	case tried > 0:
+		if _, longest, _ := plan.MeasuredSteps(r.workload).Disturbed(); longest == 0 && r.reference.Phases == nil {
+			times = trace.Micros(r.reference.Time)
+		}
+		parts = append(parts, cli.Counted(tried, "setting")+" tried", "captured "+times)
+	case r.Captured < r.Ranks && r.Estimated == "" && r.Rescaled == nil:
+		parts = append(parts, fmt.Sprintf("%d of %s captured", r.Captured, ranks), times)
+	default:
+		parts = append(parts, ranks, times)
 	}
-	times, profiled := CapturedTimes(r.workload, r.reference, r.Clock != "")
-	parts = append(parts, times)
 	if r.Estimated != "" {
 		parts = append(parts, r.Estimated)
 	}
@@ -172,19 +177,19 @@ func (r *Replayed) title() string {
 	return strings.Join(parts, " · ")
 }
 
-// CapturedTimes says how many iterations were captured and what one takes in the captured schedule, of each phase, and whether
+// capturedTimes says how many iterations were captured and what one takes in the captured schedule, of each phase, and whether
 // that is without the profiler.
-func CapturedTimes(w *workload.Workload, captured compare.Outcome, otherClock bool) (times, profiled string) {
-	if w.Unprofiled && w.Profiled() {
-		profiled = withoutProfiler(w, captured, otherClock)
+func (r *Replayed) capturedTimes() (times, profiled string) {
+	if r.Unprofiled {
+		profiled = withoutProfiler(r.workload, r.reference, r.Clock != "")
 	}
-	return capturedText(w, captured), profiled
+	return capturedText(r.workload, r.reference), profiled
 }
 
 // Step is what a captured step takes, of each phase, without the profiler, and what it took with it if that differs, as text; and
 // how long the trace shows it.
 func (r *Replayed) Step() (text string, shown trace.Time) {
-	text, profiled := CapturedTimes(r.workload, r.reference, r.Clock != "")
+	text, profiled := r.capturedTimes()
 	if r.Phases != nil {
 		return strings.TrimSpace(text + " " + profiled), 0
 	}
@@ -320,8 +325,8 @@ func (r *Replayed) why() (lines []string) {
 
 // PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
 // the model of this capture is to be trusted.
-func PrintAdvice(con *cli.Console, on *machine.Machine, v *verdict.Verdict, control []Row, i *workload.Isolation) {
-	for _, of := range v.Each() {
+func (r *Replayed) PrintAdvice(con *cli.Console) {
+	for _, of := range r.Verdict.Each() {
 		if of.Advice == nil {
 			continue
 		}
@@ -330,7 +335,7 @@ func PrintAdvice(con *cli.Console, on *machine.Machine, v *verdict.Verdict, cont
 		}
 		printAdvice(con, of.Advice, true)
 	}
-	printModel(con, on, control, i, "")
+	r.printModel(con, "")
 }
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
@@ -420,61 +425,4 @@ func isolationText(i *workload.Isolation) string {
 			i.Checked, 100*i.Median, 100*i.P90)
 	}
 	return ran
-}
-
-// RescaledText is what was scaled and by how much, in one sentence.
-func RescaledText(r *workload.Rescaling) string {
-	text := "captured durations are scaled"
-	if r.From != r.To {
-		text += fmt.Sprintf(" from %s to %s", r.From, r.To)
-	}
-	if r.Ranks > 0 {
-		group := "all ranks"
-		if r.Group != "" {
-			group = "group " + r.Group
-		}
-		text += fmt.Sprintf("; %s: %d ranks instead of %d, with as much work for each, as in data parallelism", group, r.Ranks, r.Was)
-	}
-	was, is := trace.Time(0), trace.Time(0)
-	for _, p := range r.Parts {
-		was, is = was+p.Was, is+p.Is
-	}
-	if !r.TooGuessed() {
-		text += fmt.Sprintf(" (%+.1f %% in all)", 100*(float64(is)/float64(max(1, was))-1))
-	}
-	text += "; the host's own times are as captured"
-	if r.Same {
-		return text
-	}
-	var list []string
-	bounds, shares := r.Bounds()
-	for _, b := range bounds {
-		if share := fmt.Sprintf("%.0f %%", 100*shares[b]); share != "0 %" {
-			list = append(list, b+" "+share)
-		}
-	}
-	text += ". What bounds the captured operations: " + strings.Join(list, ", ")
-	if guessed := r.Guessed(); guessed >= 0.005 {
-		text += fmt.Sprintf("; for %.0f %% of the time this is a guess", 100*guessed)
-	}
-	return text
-}
-
-// PrintRescaled prints the laws that scale captured durations.
-func PrintRescaled(con *cli.Console, r *workload.Rescaling) {
-	if r == nil {
-		return
-	}
-	t := cli.Table{Title: "laws of the scaled durations", Columns: []string{"bound by", "scaled by", "operations", "captured", "scaled", "change"}}
-	for _, p := range r.Parts {
-		if r.Same && p.Is == p.Was {
-			continue
-		}
-		law := p.Law
-		if !p.Sure {
-			law += " (a guess)"
-		}
-		t.Add(p.Bound, law, p.Ops, trace.Micros(p.Was), trace.Micros(p.Is), trace.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
-	}
-	con.Show(&t)
 }

@@ -162,8 +162,8 @@ func MemoryText(bytes int64, lacks []string) string {
 // given reports whether a row is the captured schedule, without settings.
 func (r *Row) given() bool { return r.Strategy == "captured" && r.Settings == "" }
 
-// name is a row's strategy with its settings, as --strategy and the names of runs have them.
-func (r *Row) name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
+// Name is a row's strategy with its settings, as --strategy and the names of runs have them.
+func (r *Row) Name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
 
 // named is a row's strategy with its settings.
 func (r *Replayed) named(row *Row) string {

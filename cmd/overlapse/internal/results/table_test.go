@@ -153,7 +153,7 @@ func TestChangeChart(t *testing.T) {
 	r.Rows[1].Same, r.Rows[1].Change = true, 0
 	for i := range r.Rows {
 		r.Rows[i].At = i
-		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].name()}}})
+		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].Name()}}})
 	}
 	var got []string
 	c, left := r.changeChart(0)

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -77,4 +78,61 @@ func (r *Replayed) whatIfText() string {
 		return ""
 	}
 	return fmt.Sprintf("with %s: %s; no other change moves by a point or more (each strategy is planned for that machine)", name, strings.Join(moved, ", "))
+}
+
+// RescaledText is what was scaled and by how much, in one sentence.
+func RescaledText(r *workload.Rescaling) string {
+	text := "captured durations are scaled"
+	if r.From != r.To {
+		text += fmt.Sprintf(" from %s to %s", r.From, r.To)
+	}
+	if r.Ranks > 0 {
+		group := "all ranks"
+		if r.Group != "" {
+			group = "group " + r.Group
+		}
+		text += fmt.Sprintf("; %s: %d ranks instead of %d, with as much work for each, as in data parallelism", group, r.Ranks, r.Was)
+	}
+	was, is := trace.Time(0), trace.Time(0)
+	for _, p := range r.Parts {
+		was, is = was+p.Was, is+p.Is
+	}
+	if !r.TooGuessed() {
+		text += fmt.Sprintf(" (%+.1f %% in all)", 100*(float64(is)/float64(max(1, was))-1))
+	}
+	text += "; the host's own times are as captured"
+	if r.Same {
+		return text
+	}
+	var list []string
+	bounds, shares := r.Bounds()
+	for _, b := range bounds {
+		if share := fmt.Sprintf("%.0f %%", 100*shares[b]); share != "0 %" {
+			list = append(list, b+" "+share)
+		}
+	}
+	text += ". What bounds the captured operations: " + strings.Join(list, ", ")
+	if guessed := r.Guessed(); guessed >= 0.005 {
+		text += fmt.Sprintf("; for %.0f %% of the time this is a guess", 100*guessed)
+	}
+	return text
+}
+
+// PrintRescaled prints the laws that scale captured durations.
+func PrintRescaled(con *cli.Console, r *workload.Rescaling) {
+	if r == nil {
+		return
+	}
+	t := cli.Table{Title: "laws of the scaled durations", Columns: []string{"bound by", "scaled by", "operations", "captured", "scaled", "change"}}
+	for _, p := range r.Parts {
+		if r.Same && p.Is == p.Was {
+			continue
+		}
+		law := p.Law
+		if !p.Sure {
+			law += " (a guess)"
+		}
+		t.Add(p.Bound, law, p.Ops, trace.Micros(p.Was), trace.Micros(p.Is), trace.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
+	}
+	con.Show(&t)
 }
