@@ -101,32 +101,17 @@ type node struct {
 
 // read reads the fields of a node. It reports false if the message is broken.
 func (n *node) read(b []byte) bool {
-	f := lex.Field{Rest: b}
-	for f.Next() {
-		switch f.ID {
-		case nodeID:
-			n.id = f.Number
-		case nodeName:
-			n.name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd")))
-		case nodeType:
-			n.kind = f.Number
-		case nodeControl, nodeData:
-			n.after = lex.Varints(n.after, &f)
-		case nodeStart:
-			n.start = min(f.Number, uint64(mostMicros))
-		case nodeDuration:
-			n.took = min(f.Number, uint64(mostMicros))
-		case nodeInputs:
-			n.inputs = f.Bytes
-		case nodeAttr:
+	good := true
+	whole := lex.Fields{
+		nodeID: &n.id, nodeType: &n.kind, nodeControl: &n.after, nodeData: &n.after, nodeStart: &n.start, nodeDuration: &n.took, nodeInputs: &n.inputs,
+		nodeName: func(f lex.Field) { n.name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd"))) },
+		nodeAttr: func(f lex.Field) {
 			a, ok := readAttribute(f.Bytes)
-			if !ok {
-				return false
-			}
-			n.attributes = append(n.attributes, a)
-		}
-	}
-	return len(f.Rest) == 0
+			n.attributes, good = append(n.attributes, a), good && ok
+		},
+	}.Read(b)
+	n.start, n.took = min(n.start, uint64(mostMicros)), min(n.took, uint64(mostMicros))
+	return good && whole
 }
 
 // An attribute is a named value of a node or of the metadata.
@@ -137,26 +122,21 @@ type attribute struct {
 }
 
 func readAttribute(b []byte) (a attribute, ok bool) {
-	f := lex.Field{Rest: b}
-	for f.Next() {
-		switch f.ID {
-		case attrName:
-			a.name = string(f.Bytes)
-		case attrInt32, attrInt64, attrU32, attrU64, attrFixed64, attrSfixed64, attrFixed32, attrBool:
-			a.number = int64(f.Number)
-		case attrSint32, attrSint64:
-			a.number = protowire.DecodeZigZag(f.Number)
-		case attrString:
-			a.text = string(f.Bytes)
-		case attrInt32List, attrInt64List, attrU32List, attrU64List:
-			for l := (lex.Field{Rest: f.Bytes}); l.Next(); {
-				for _, n := range lex.Varints(nil, &l) {
-					a.list = append(a.list, int64(min(n, math.MaxInt64)))
-				}
+	zigzag := func(f lex.Field) { a.number = protowire.DecodeZigZag(f.Number) }
+	list := func(f lex.Field) {
+		for l := (lex.Field{Rest: f.Bytes}); l.Next(); {
+			for _, n := range lex.Varints(nil, &l) {
+				a.list = append(a.list, int64(min(n, math.MaxInt64)))
 			}
 		}
 	}
-	return a, len(f.Rest) == 0
+	ok = lex.Fields{
+		attrName: &a.name, attrString: &a.text, attrSint32: zigzag, attrSint64: zigzag,
+		attrInt32: &a.number, attrInt64: &a.number, attrU32: &a.number, attrU64: &a.number,
+		attrFixed64: &a.number, attrSfixed64: &a.number, attrFixed32: &a.number, attrBool: &a.number,
+		attrInt32List: list, attrInt64List: list, attrU32List: list, attrU64List: list,
+	}.Read(b)
+	return a, ok
 }
 
 // Read reads a trace. An error is a *trace.SyntaxError.
@@ -164,16 +144,12 @@ func Read(in io.Reader, file string) (*assemble.Execution, error) {
 	x := assemble.NewExecution(file)
 	// The first schema had no version, and its attributes where the version is now.
 	metadata := func(b []byte) bool {
-		f := lex.Field{Rest: b}
-		for f.Next() {
-			if f.ID != metadataAttr && f.ID != metadataAttrBeforeVersions {
-				continue
-			}
+		named := func(f lex.Field) {
 			if a, ok := readAttribute(f.Bytes); ok && a.name == "pid" {
 				x.Process = a.number
 			}
 		}
-		return len(f.Rest) == 0
+		return lex.Fields{metadataAttr: named, metadataAttrBeforeVersions: named}.Read(b)
 	}
 	err := messages(in, file, metadata, func(n *node) bool {
 		op := assemble.Node{ID: int64(n.id), Name: n.name}
@@ -182,17 +158,10 @@ func Read(in io.Reader, file string) (*assemble.Execution, error) {
 				op.Record = a.number
 			}
 		}
-		inputs := lex.Field{Rest: n.inputs}
-		for inputs.Next() { // texts, as Python prints lists
-			switch inputs.ID {
-			case inputShapes:
-				op.Inputs.Shapes = jsonOf(inputs.Bytes)
-			case inputTypes:
-				op.Inputs.Types = jsonOf(inputs.Bytes)
-			}
-		}
+		whole := lex.Fields{inputShapes: &op.Inputs.Shapes, inputTypes: &op.Inputs.Types}.Read(n.inputs)
+		op.Inputs.Shapes, op.Inputs.Types = jsonOf(op.Inputs.Shapes), jsonOf(op.Inputs.Types)
 		x.Add(op)
-		return len(inputs.Rest) == 0
+		return whole
 	})
 	if err != nil {
 		return nil, err
