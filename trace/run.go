@@ -2,7 +2,17 @@
 // measured run (read from a profiler's file) and a simulated run (made by package
 // replay) have the same type, so every view, metric and exporter works on both.
 //
-// What names of kernels, calls and files say is in communication.go, demangle.go, names.go and naming.go.
+// Files in the order in which data meet them:
+//
+//	run.go, attr.go       the types of a run; access.go, depend.go: accesses and dependencies that files state
+//	builder.go            collects spans; ledger.go, what was not taken as it was; memo.go, helpers of readers
+//	doubled.go            leaves out events that are in a file twice
+//	link.go, order.go     joins calls with what they launched, and sorts; sublane.go parts what overlaps
+//	collective.go         matches the members of collectives
+//	validate.go           checks a run
+//	damage.go             counts what of it is damaged: lost.go, causes.go
+//	common.go             aligns two sequences
+//	names.go, naming.go   what names say: communication.go, fused.go and demangle.go of kernels
 package trace
 
 import "math"

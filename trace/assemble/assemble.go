@@ -3,6 +3,15 @@
 // and numbers the collectives of all formats.
 //
 //	reader of a format ──▶ Session ──▶ ranks ▶ lanes ▶ launches ▶ collectives ──▶ trace.Run
+//
+// Files in the order in which records meet them:
+//
+//	assemble.go               takes records; graph.go, of captured graphs
+//	ranks.go                  ranks and lanes
+//	collective.go, comm.go    collectives of calls and kernels; symmetric.go, of copies
+//	xla.go, xlaops.go         profiles of XLA; hlo.go, hlogroups.go and hlodata.go, the programs in them
+//	execution.go, tensor.go   execution traces; dataflow.go, what operators in them read and write
+//	transfer.go, capture.go   give a run what another one recorded: storages, and launches of graphs
 package assemble
 
 import (

@@ -86,20 +86,11 @@ func readHLO(message []byte, use *hloUse) *hloModule {
 	}
 	var entry uint64
 	var order, alias []byte
-	for f := (lex.Field{Rest: lex.Last(message, 1).Bytes}); f.Next(); { // hlo_module
-		switch f.ID {
-		case 3: // computations
-			m.computation(f.Bytes)
-		case 6: // entry_computation_id
-			entry = f.Number
-		case 7: // schedule
-			order = f.Bytes
-		case 8: // input_output_alias
-			alias = f.Bytes
-		case 15: // device_assignment
-			m.assign(f.Bytes)
-		}
-	}
+	lex.Fields{ // of hlo_module
+		3: func(f lex.Field) { m.computation(f.Bytes) }, // computations
+		6: &entry, 7: &order, 8: &alias,                 // entry_computation_id, schedule, input_output_alias
+		15: func(f lex.Field) { m.assign(f.Bytes) }, // device_assignment
+	}.Read(lex.Last(message, 1).Bytes)
 	c := m.computations[int64(entry)]
 	if c == nil {
 		return nil
@@ -141,15 +132,7 @@ func (m *hloModule) order(computation int64, sequences map[int64][]int64, depth 
 
 // signed is a repeated field of a message.
 func signed(message []byte, number lex.Number) (list []int64) {
-	var all []uint64
-	for f := (lex.Field{Rest: message}); f.Next(); {
-		if f.ID == number {
-			all = lex.Varints(all, &f)
-		}
-	}
-	for _, n := range all {
-		list = append(list, int64(n))
-	}
+	lex.Fields{number: &list}.Read(message)
 	return list
 }
 
@@ -186,43 +169,31 @@ func (m *hloModule) computation(message []byte) {
 	c.root = m.byID[int64(lex.Last(message, 6).Number)]    // root_id
 }
 
+// meshList is the number of the field with groups along axes of a mesh.
+const meshList = 93
+
 func readInstruction(message []byte) *hloInstruction {
 	i := &hloInstruction{shape: &hloShape{}}
-	i.operands, i.called = signed(message, 36), signed(message, 38) // operand_ids, called_computation_ids
-	for f := (lex.Field{Rest: message}); f.Next(); {
-		switch f.ID {
-		case 1: // name
-			i.name = string(f.Bytes)
-		case 2: // opcode
-			i.opcode = string(f.Bytes)
-		case 3: // shape
-			i.shape = readShape(f.Bytes, 0)
-		case 7: // metadata: op_name
-			i.path = string(lex.Last(f.Bytes, 2).Bytes)
-		case 9, 13: // parameter_number, tuple_index
-			i.index = max(i.index, int64(f.Number))
-		case 26: // channel_id
-			i.channel = int64(f.Number)
-		case 28: // custom_call_target
-			i.target = string(f.Bytes)
-		case 30: // dot_dimension_numbers
-			for k := range i.contracts {
-				i.contracts[k] = signed(f.Bytes, lex.Number(k+1))
-			}
-		case 43: // backend_config
-			i.configure(f.Bytes)
-		case 49: // replica_groups
-			i.groups = append(i.groups, signed(f.Bytes, 1))
-		case 52: // source_target_pairs
+	index := func(f lex.Field) { i.index = max(i.index, int64(f.Number)) }
+	list := func(f lex.Field) { i.list, i.mesh = slices.Clone(f.Bytes), i.mesh || f.ID == meshList }
+	lex.Fields{
+		1: &i.name, 2: &i.opcode, 26: &i.channel, 28: &i.target, // name, opcode, channel_id, custom_call_target
+		36: &i.operands, 38: &i.called, 71: &i.global, // operand_ids, called_computation_ids, use_global_device_ids
+		3: func(f lex.Field) { i.shape = readShape(f.Bytes, 0) },             // shape
+		7: func(f lex.Field) { i.path = string(lex.Last(f.Bytes, 2).Bytes) }, // metadata: op_name
+		9: index, 13: index,                                                  // parameter_number, tuple_index
+		30: func(f lex.Field) { // dot_dimension_numbers
+			c := &i.contracts
+			*c = [4][]int64{}
+			lex.Fields{1: &c[0], 2: &c[1], 3: &c[2], 4: &c[3]}.Read(f.Bytes)
+		},
+		43: func(f lex.Field) { i.configure(f.Bytes) },                            // backend_config
+		49: func(f lex.Field) { i.groups = append(i.groups, signed(f.Bytes, 1)) }, // replica_groups
+		52: func(f lex.Field) { // source_target_pairs
 			i.pairs = append(i.pairs, []int64{int64(lex.Last(f.Bytes, 1).Number), int64(lex.Last(f.Bytes, 2).Number)})
-		case 71: // use_global_device_ids
-			i.global = f.Number != 0
-		case 87: // collective_device_list
-			i.list = slices.Clone(f.Bytes)
-		case 93: // the same along axes of a mesh
-			i.list, i.mesh = slices.Clone(f.Bytes), true
-		}
-	}
+		},
+		87: list, meshList: list, // collective_device_list, and the same along axes of a mesh
+	}.Read(message)
 	return i
 }
 
@@ -251,16 +222,21 @@ func (i *hloInstruction) configure(text []byte) {
 }
 
 func readShape(message []byte, depth int) *hloShape {
-	s := &hloShape{dims: signed(message, 3)} // dimensions
-	for f := (lex.Field{Rest: message}); f.Next(); {
-		switch {
-		case f.ID == 2 && f.Number < uint64(len(hloTypes)): // element_type
-			s.dtype = hloTypes[f.Number]
-			s.size = int64(ElemSize(s.dtype))
-		case f.ID == 4 && depth < maxNesting: // tuple_shapes
-			s.parts = append(s.parts, readShape(f.Bytes, depth+1))
-		}
-	}
+	s := &hloShape{}
+	lex.Fields{
+		3: &s.dims, // dimensions
+		2: func(f lex.Field) { // element_type
+			if f.Number < uint64(len(hloTypes)) {
+				s.dtype = hloTypes[f.Number]
+				s.size = int64(ElemSize(s.dtype))
+			}
+		},
+		4: func(f lex.Field) { // tuple_shapes
+			if depth < maxNesting {
+				s.parts = append(s.parts, readShape(f.Bytes, depth+1))
+			}
+		},
+	}.Read(message)
 	return s
 }
 

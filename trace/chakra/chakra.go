@@ -2,12 +2,16 @@
 // after its length, first one of metadata, then a node each. Beside a Kineto file
 // they have what it may lack, the shapes of operators. Alone they are a run if
 // their nodes have durations.
+//
+//	chakra.go  the messages, and an execution trace of them
+//	run.go     a run of them
 package chakra
 
 import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"math"
 	"strings"
 	"unicode"
 
@@ -23,7 +27,8 @@ const maxMessage = 64 << 20
 
 // Fields of the messages, as in Chakra's et_def.proto.
 const (
-	nodeID, nodeName, nodeInputs, nodeAttr = 1, 2, 8, 10
+	nodeID, nodeName, nodeType, nodeControl, nodeData = 1, 2, 3, 4, 5
+	nodeStart, nodeDuration, nodeInputs, nodeAttr     = 6, 7, 8, 10
 
 	inputShapes, inputTypes = 2, 3
 
@@ -69,16 +74,94 @@ func isWord(b []byte) bool {
 	})
 }
 
+// messages calls metadata for the first message of a trace and node for each other one. It is an error if they report that
+// a message is broken.
+func messages(in io.Reader, file string, metadata func(b []byte) bool, take func(n *node) bool) error {
+	first := true
+	return lex.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
+		n := node{at: at}
+		if first && metadata(b) || !first && n.read(b) && take(&n) {
+			first = false
+			return nil
+		}
+		return &trace.SyntaxError{File: file, Pos: at, Unit: "byte", Msg: "no valid message of a Chakra trace"}
+	})
+}
+
+// A node is work of a device, or a call of the host between such work.
+type node struct {
+	id, kind    uint64
+	name        string
+	start, took uint64 // microseconds
+	after       []uint64
+	inputs      []byte // a message; valid during the call that hands out the node
+	attributes  []attribute
+	at          int64 // in the file
+}
+
+// read reads the fields of a node. It reports false if the message is broken.
+func (n *node) read(b []byte) bool {
+	good := true
+	whole := lex.Fields{
+		nodeID: &n.id, nodeType: &n.kind, nodeControl: &n.after, nodeData: &n.after, nodeStart: &n.start, nodeDuration: &n.took, nodeInputs: &n.inputs,
+		nodeName: func(f lex.Field) { n.name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd"))) },
+		nodeAttr: func(f lex.Field) {
+			a, ok := readAttribute(f.Bytes)
+			n.attributes, good = append(n.attributes, a), good && ok
+		},
+	}.Read(b)
+	n.start, n.took = min(n.start, uint64(mostMicros)), min(n.took, uint64(mostMicros))
+	return good && whole
+}
+
+// An attribute is a named value of a node or of the metadata.
+type attribute struct {
+	name, text string
+	number     int64
+	list       []int64
+}
+
+func readAttribute(b []byte) (a attribute, ok bool) {
+	zigzag := func(f lex.Field) { a.number = protowire.DecodeZigZag(f.Number) }
+	list := func(f lex.Field) {
+		for l := (lex.Field{Rest: f.Bytes}); l.Next(); {
+			for _, n := range lex.Varints(nil, &l) {
+				a.list = append(a.list, int64(min(n, math.MaxInt64)))
+			}
+		}
+	}
+	ok = lex.Fields{
+		attrName: &a.name, attrString: &a.text, attrSint32: zigzag, attrSint64: zigzag,
+		attrInt32: &a.number, attrInt64: &a.number, attrU32: &a.number, attrU64: &a.number,
+		attrFixed64: &a.number, attrSfixed64: &a.number, attrFixed32: &a.number, attrBool: &a.number,
+		attrInt32List: list, attrInt64List: list, attrU32List: list, attrU64List: list,
+	}.Read(b)
+	return a, ok
+}
+
 // Read reads a trace. An error is a *trace.SyntaxError.
 func Read(in io.Reader, file string) (*assemble.Execution, error) {
 	x := assemble.NewExecution(file)
-	read := metadata
-	err := lex.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
-		if !read(x, b) {
-			return &trace.SyntaxError{File: file, Pos: at, Unit: "byte", Msg: "no valid message of a Chakra trace"}
+	// The first schema had no version, and its attributes where the version is now.
+	metadata := func(b []byte) bool {
+		named := func(f lex.Field) {
+			if a, ok := readAttribute(f.Bytes); ok && a.name == "pid" {
+				x.Process = a.number
+			}
 		}
-		read = node
-		return nil
+		return lex.Fields{metadataAttr: named, metadataAttrBeforeVersions: named}.Read(b)
+	}
+	err := messages(in, file, metadata, func(n *node) bool {
+		op := assemble.Node{ID: int64(n.id), Name: n.name}
+		for _, a := range n.attributes {
+			if a.name == "rf_id" {
+				op.Record = a.number
+			}
+		}
+		whole := lex.Fields{inputShapes: &op.Inputs.Shapes, inputTypes: &op.Inputs.Types}.Read(n.inputs)
+		op.Inputs.Shapes, op.Inputs.Types = jsonOf(op.Inputs.Shapes), jsonOf(op.Inputs.Types)
+		x.Add(op)
+		return whole
 	})
 	if err != nil {
 		return nil, err
@@ -87,74 +170,5 @@ func Read(in io.Reader, file string) (*assemble.Execution, error) {
 	return x, nil
 }
 
-// metadata reads the number of the process. The first schema had no version,
-// and its attributes where the version is now. It reports false if the message is broken.
-func metadata(x *assemble.Execution, b []byte) bool {
-	f := lex.Field{Rest: b}
-	for f.Next() {
-		if f.ID != metadataAttr && f.ID != metadataAttrBeforeVersions {
-			continue
-		}
-		if name, v, ok := attribute(f.Bytes); ok && name == "pid" {
-			x.Process = v
-		}
-	}
-	return len(f.Rest) == 0
-}
-
-// node reads an operator. Its shapes and types are texts, as Python prints lists. It reports
-// false if the message is broken.
-func node(x *assemble.Execution, b []byte) bool {
-	var n assemble.Node
-	f := lex.Field{Rest: b}
-	for f.Next() {
-		switch f.ID {
-		case nodeID:
-			n.ID = int64(f.Number)
-		case nodeName:
-			n.Name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd")))
-		case nodeInputs:
-			in := lex.Field{Rest: f.Bytes}
-			for in.Next() {
-				switch in.ID {
-				case inputShapes:
-					n.Inputs.Shapes = jsonOf(in.Bytes)
-				case inputTypes:
-					n.Inputs.Types = jsonOf(in.Bytes)
-				}
-			}
-			if len(in.Rest) > 0 {
-				return false
-			}
-		case nodeAttr:
-			name, v, ok := attribute(f.Bytes)
-			if !ok {
-				return false
-			}
-			if name == "rf_id" {
-				n.Record = v
-			}
-		}
-	}
-	x.Add(n)
-	return len(f.Rest) == 0
-}
-
 // jsonOf is a list as Python prints it, with the quotes of JSON.
 func jsonOf(list []byte) []byte { return bytes.ReplaceAll(list, []byte("'"), []byte(`"`)) }
-
-// attribute reads an attribute's name and, where it is one, its whole number.
-func attribute(b []byte) (name string, value int64, ok bool) {
-	f := lex.Field{Rest: b}
-	for f.Next() {
-		switch f.ID {
-		case attrName:
-			name = string(f.Bytes)
-		case attrInt32, attrInt64, attrU32, attrU64, attrFixed64, attrSfixed64, attrFixed32:
-			value = int64(f.Number)
-		case attrSint32, attrSint64:
-			value = protowire.DecodeZigZag(f.Number)
-		}
-	}
-	return name, value, len(f.Rest) == 0
-}

@@ -1,15 +1,12 @@
 package chakra
 
 import (
-	"bytes"
 	"cmp"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // Types of nodes, NodeType of et_def.proto, and their fields.
@@ -18,8 +15,6 @@ const (
 	sending     = 5
 	receiving   = 6
 	collective  = 7
-
-	nodeType, nodeControl, nodeData, nodeStart, nodeDuration = 3, 4, 5, 6, 7
 )
 
 // collectives are the operations by CollectiveCommType of et_def.proto.
@@ -28,18 +23,13 @@ var collectives = [...]trace.CollectiveOp{
 	trace.ReduceScatter, trace.ReduceScatter, trace.Barrier,
 }
 
-// A work is a node: work of a device, or a call of the host between such work.
+// A work is a node with what a run has of it.
 type work struct {
-	id          uint64
-	name        string
-	kind        uint64
-	host        bool
-	start, took uint64 // microseconds
-	after       []uint64
-	comm        trace.Comm
-	group       trace.Group
-	stream      int64
-	at          int64 // in the file
+	node
+	host   bool
+	comm   trace.Comm
+	group  trace.Group
+	stream int64
 }
 
 // mostMicros is the latest time, and the longest duration.
@@ -51,18 +41,9 @@ const mostMicros = trace.MaxTime / 1000
 // another. The error of a trace without durations has the cause assemble.ErrNoTimes.
 func ReadRun(in io.Reader, file string) (*trace.Run, error) {
 	var all []work
-	first := true
-	err := lex.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
-		if first {
-			first = false
-			return nil // metadata
-		}
-		w, ok := workOf(b, at)
-		if !ok {
-			return &trace.SyntaxError{File: file, Pos: at, Unit: "byte", Msg: "no valid message of a Chakra trace"}
-		}
-		all = append(all, w)
-		return nil
+	err := messages(in, file, func([]byte) bool { return true }, func(n *node) bool {
+		all = append(all, workOf(n))
+		return true
 	})
 	if err != nil {
 		return nil, err
@@ -84,57 +65,38 @@ func ReadRun(in io.Reader, file string) (*trace.Run, error) {
 	return run, nil
 }
 
-// workOf reads a node.
-func workOf(b []byte, at int64) (w work, ok bool) {
-	w = work{at: at, comm: trace.Comm{Group: trace.None, Peer: trace.None}, stream: trace.None}
+// workOf reads the attributes of a node.
+func workOf(n *node) work {
+	w := work{node: *n, comm: trace.Comm{Group: trace.None, Peer: trace.None}, stream: trace.None}
+	w.inputs = nil
 	hosted := false
 	var size, src, dst int64 = 0, trace.None, trace.None
-	f := lex.Field{Rest: b}
-	for f.Next() {
-		switch f.ID {
-		case nodeID:
-			w.id = f.Number
-		case nodeName:
-			w.name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd")))
-		case nodeType:
-			w.kind = f.Number
-		case nodeControl, nodeData:
-			w.after = lex.Varints(w.after, &f)
-		case nodeStart:
-			w.start = min(f.Number, uint64(mostMicros))
-		case nodeDuration:
-			w.took = min(f.Number, uint64(mostMicros))
-		case nodeAttr:
-			a, valid := valueOf(f.Bytes)
-			if !valid {
-				return w, false
+	for _, a := range n.attributes {
+		switch a.name {
+		case "is_cpu_op":
+			w.host, hosted = a.number != 0, true
+		case "comm_type":
+			if a.number >= 0 && a.number < int64(len(collectives)) {
+				w.comm.Op = collectives[a.number]
 			}
-			switch a.name {
-			case "is_cpu_op":
-				w.host, hosted = a.number != 0, true
-			case "comm_type":
-				if a.number >= 0 && a.number < int64(len(collectives)) {
-					w.comm.Op = collectives[a.number]
+		case "comm_size":
+			size = a.number
+		case "comm_src":
+			src = a.number
+		case "comm_dst":
+			dst = a.number
+		case "pg_name", "comm_group":
+			w.group.Name = a.text
+		case "group_size":
+			w.group.Size = int(min(max(a.number, 0), assemble.MaxRanks))
+		case "ranks":
+			for _, rank := range a.list {
+				if rank < assemble.MaxRanks {
+					w.group.Ranks = append(w.group.Ranks, int(rank))
 				}
-			case "comm_size":
-				size = a.number
-			case "comm_src":
-				src = a.number
-			case "comm_dst":
-				dst = a.number
-			case "pg_name", "comm_group":
-				w.group.Name = a.text
-			case "group_size":
-				w.group.Size = int(min(max(a.number, 0), assemble.MaxRanks))
-			case "ranks":
-				for _, rank := range a.list {
-					if rank < assemble.MaxRanks {
-						w.group.Ranks = append(w.group.Ranks, int(rank))
-					}
-				}
-			case "stream":
-				w.stream = a.number
 			}
+		case "stream":
+			w.stream = a.number
 		}
 	}
 	device := w.kind >= computation && w.kind <= collective
@@ -155,7 +117,7 @@ func workOf(b []byte, at int64) (w work, ok bool) {
 			}
 		}
 	}
-	return w, len(f.Rest) == 0
+	return w
 }
 
 type reader struct {
@@ -271,32 +233,4 @@ func (r *reader) addAll() {
 		}
 	}
 	graph.State(&r.Builder)
-}
-
-// A value is an attribute of a node.
-type value struct {
-	name, text string
-	number     int64
-	list       []int64
-}
-
-func valueOf(b []byte) (v value, ok bool) {
-	if v.name, v.number, ok = attribute(b); !ok {
-		return v, false
-	}
-	for f := (lex.Field{Rest: b}); f.Next(); {
-		switch f.ID {
-		case attrBool:
-			v.number = int64(f.Number)
-		case attrString:
-			v.text = string(f.Bytes)
-		case attrInt32List, attrInt64List, attrU32List, attrU64List:
-			for l := (lex.Field{Rest: f.Bytes}); l.Next(); {
-				for _, n := range lex.Varints(nil, &l) {
-					v.list = append(v.list, int64(min(n, math.MaxInt64)))
-				}
-			}
-		}
-	}
-	return v, true
 }

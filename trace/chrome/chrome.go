@@ -8,6 +8,14 @@
 // Thread names, the rank, the time base and links between events may be anywhere in a
 // file. finish resolves them at the end: first the pairs of B and E, then ranks and
 // lanes, then the calls that launched kernels, then the collectives.
+//
+//	chrome.go, header.go      the file; event.go, an event
+//	reader.go, rows.go        spans and side rows of events; track.go, where they are; xla.go, events of XLA's
+//	finish.go                 resolves what is left, in this order:
+//	pair.go, arrow.go         B and E, and flows; graph.go, arrows between nodes of graphs
+//	companion.go, uses.go     what an execution trace knows
+//	link.go, collective.go    operators and calls behind kernels, and collectives
+//	write.go, writeargs.go    writes; native.go reads that; kineto.go writes as Kineto does
 package chrome
 
 import (

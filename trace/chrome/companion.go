@@ -150,16 +150,7 @@ func (d *reader) callsByStart() []int32 {
 // attributes, and the earlier one whose nodes have input_shapes and rf_id as lex.Members.
 func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, error) {
 	x, s := assemble.NewExecution(file), lex.NewScanner(r, file, limit)
-	for s.Object(); s.More(); {
-		switch string(s.Key()) {
-		case "pid":
-			x.Process = s.Number()
-		case "nodes":
-			for s.Array(); s.More(); {
-				executionNode(x, s.Value())
-			}
-		}
-	}
+	s.Members(map[string]any{"pid": &x.Process, "nodes": func() { s.Each(func() { executionNode(x, s.Value()) }) }})
 	if s.Err != nil {
 		return nil, s.Err
 	}

@@ -1,6 +1,14 @@
 // Package format opens traces of any format: it undoes compression, recognises
 // the format by the first bytes, and calls its reader. A folder or a pattern is
 // one run with one file a rank. The formats are the rows of one table.
+//
+// Files in the order in which a path meets them:
+//
+//	open.go        opens a path; folder.go looks for files; parts.go groups those of a process
+//	companion.go   takes out execution traces and captures of graphs, and gives them to the run
+//	archive.go     files of archives; bounded.go, how much may be read; input.go, a file without its compression
+//	format.go      the table of formats; database.go reads databases
+//	intra.go       lifts timelines of workgroups from traces of other tools
 package format
 
 import (

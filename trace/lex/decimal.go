@@ -1,7 +1,10 @@
 package lex
 
 import (
+	"bytes"
 	"math"
+	"math/big"
+	"regexp"
 	"strconv"
 
 	"github.com/overlapse/overlapse/trace"
@@ -27,102 +30,61 @@ func Trailing(s string) (n int64, ok bool) {
 
 // decimal reads the number b times ten to the power of scale.
 func decimal(b []byte, scale int) (n int64, ok bool) {
-	negative := len(b) > 0 && b[0] == '-'
-	if negative {
-		b = b[1:]
-	}
-	var m uint64     // the first 19 significant digits
-	kept := 0        // number of digits in m
-	roundUp := false // the first digit after m is 5 or more
-	digits, after := 0, 0
-	point := false
-	i := 0
-	for ; i < len(b); i++ {
-		c := b[i]
-		if c == '.' && !point {
-			point = true
-			continue
-		}
-		if !IsDigit(c) {
-			break
-		}
-		digits++
-		if kept < 19 {
-			m = 10*m + uint64(c-'0')
-			if m > 0 {
-				kept++
+	const most = 18 // digits that fit
+	digits, after, up := 0, -1, false
+	for i, c := range b {
+		switch {
+		case c == '-' && i == 0:
+		case c == '.' && after < 0:
+			after = 0
+		case !IsDigit(c) || digits == most:
+			return rational(b, scale)
+		case after >= scale:
+			if after == scale {
+				up = c >= '5'
 			}
-			if point {
+			digits, after = digits+1, after+1
+		default:
+			if n, digits = 10*n+int64(c-'0'), digits+1; after >= 0 {
 				after++
 			}
-			continue
-		}
-		if kept == 19 {
-			roundUp = c >= '5'
-			kept++
-		}
-		if !point {
-			after--
 		}
 	}
-	if digits == 0 {
-		return 0, false
-	}
-	exp := scale - after
-	if i < len(b) {
-		e, ok := exponent(b[i:])
-		if !ok {
-			return 0, false
+	for after = max(after, 0); after < scale; after++ {
+		if n > math.MaxInt64/10 {
+			return rational(b, scale)
 		}
-		exp += e
+		n *= 10
 	}
-	if m == 0 {
-		return 0, true
+	if up {
+		n++
 	}
-	if exp == 0 && roundUp {
-		m++
+	if digits > 0 && b[0] == '-' {
+		n = -n
 	}
-	for ; exp > 0; exp-- {
-		if m > math.MaxUint64/10 {
-			return 0, false
-		}
-		m *= 10
-	}
-	if exp < -19 {
-		return 0, true
-	}
-	for ; exp < -1; exp++ {
-		m /= 10
-	}
-	if exp == -1 {
-		m = m/10 + m%10/5
-	}
-	if negative {
-		return int64(-m), m <= -math.MinInt64
-	}
-	return int64(m), m <= math.MaxInt64
+	return n, digits > 0
 }
 
-// exponent reads e5, E+5 and e-5.
-func exponent(b []byte) (e int, ok bool) {
-	if b[0] != 'e' && b[0] != 'E' {
+var exponential = regexp.MustCompile(`^-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?(\d+))?$`)
+
+// rational is decimal of many digits, or with an exponent.
+func rational(b []byte, scale int) (n int64, ok bool) {
+	const most = 3 // digits of an exponent: beyond them a number is 0 or too large, and must not take memory
+	m := exponential.FindSubmatchIndex(b)
+	if m == nil {
 		return 0, false
 	}
-	b = b[1:]
-	sign := 1
-	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
-		if b[0] == '-' {
-			sign = -1
-		}
-		b = b[1:]
+	if m[2] >= 0 && len(bytes.TrimLeft(b[m[2]:], "0")) > most {
+		b = append(b[:m[2]:m[2]], "999"...)
 	}
-	for _, c := range b {
-		if !IsDigit(c) {
-			return 0, false
-		}
-		e = min(10*e+int(c-'0'), 1000) // beyond 1000, every number is 0 or too large
+	x, ok := new(big.Rat).SetString(string(b))
+	if !ok {
+		return 0, false
 	}
-	return sign * e, len(b) > 0
+	x.Mul(x, new(big.Rat).SetInt64(int64(math.Pow10(scale))))
+	half := big.NewRat(int64(x.Sign()), 2) // rounds away from zero
+	rounded := new(big.Int).Quo(x.Add(x, half).Num(), x.Denom())
+	return rounded.Int64(), rounded.IsInt64()
 }
 
 // AppendMicros writes nanoseconds as microseconds with three decimals.

@@ -145,6 +145,27 @@ func (s *Scanner) Numbers(into []int64) (n int) {
 // Text reads a text; "" for anything else.
 func (s *Scanner) Text() string { return ValidUTF8(Text(s.Value(), &s.buf)) }
 
+// Members reads an object: the values of members by their names, integers to an *int64, texts to a *string, and others by a func().
+func (s *Scanner) Members(to map[string]any) {
+	for s.Object(); s.More(); {
+		switch to := to[string(s.Key())].(type) {
+		case *int64:
+			*to = s.Number()
+		case *string:
+			*to = s.Text()
+		case func():
+			to()
+		}
+	}
+}
+
+// Each reads a list: each element by a function.
+func (s *Scanner) Each(element func()) {
+	for s.Array(); s.More(); {
+		element()
+	}
+}
+
 // MemberOf reads a number that is the named member of an object, or stands alone.
 func (s *Scanner) MemberOf(name string) int64 {
 	if s.Peek() != '{' {

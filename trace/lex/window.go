@@ -1,7 +1,11 @@
 // Package lex reads JSON as profilers write it: five dialects and truncated files, in a window of
 // fixed size.
 //
-// wire.go reads streams of protobuf messages, and sqldb.go tables of SQLite databases.
+//	window.go    the part of a file that is in memory; lex.go, tokens in it
+//	scanner.go   walks a text without building it
+//	decimal.go   numbers; text.go, strings
+//	wire.go      streams of protobuf messages
+//	sqldb.go     tables of SQLite databases
 package lex
 
 import (

@@ -124,6 +124,73 @@ func (f *Field) Next() bool {
 	return true
 }
 
+// Fields say where the fields of a message go, by number: what is not a number to a *string or *[]byte, a number to a *uint64,
+// *int64 or *bool, numbers that repeat to a *[]uint64 or *[]int64, and any to a func(Field). Others are passed over.
+type Fields map[protowire.Number]any
+
+// Read reads a message. It reports false where the message is broken.
+func (to Fields) Read(message []byte) (whole bool) {
+	f := Field{Rest: message}
+	for f.Next() {
+		f.put(to[f.ID])
+	}
+	return len(f.Rest) == 0
+}
+
+// A Table is Fields for a kind of message that is read often.
+type Table struct {
+	low  [64]any // by number
+	high Fields
+}
+
+// Table makes a table of the fields.
+func (to Fields) Table() *Table {
+	t := &Table{high: to}
+	for number, into := range to {
+		if int(number) < len(t.low) {
+			t.low[number] = into
+		}
+	}
+	return t
+}
+
+// Read is Fields.Read.
+func (t *Table) Read(message []byte) (whole bool) {
+	f := Field{Rest: message}
+	for f.Next() {
+		if int(f.ID) < len(t.low) {
+			f.put(t.low[f.ID])
+		} else {
+			f.put(t.high[f.ID])
+		}
+	}
+	return len(f.Rest) == 0
+}
+
+func (f *Field) put(to any) {
+	switch to := to.(type) {
+	case nil:
+	case *[]byte:
+		*to = f.Bytes
+	case *uint64:
+		*to = f.Number
+	case func(Field):
+		to(*f)
+	case *string:
+		*to = string(f.Bytes)
+	case *int64:
+		*to = int64(f.Number)
+	case *bool:
+		*to = f.Number != 0
+	case *[]uint64:
+		*to = Varints(*to, f)
+	case *[]int64:
+		for _, n := range Varints(nil, f) {
+			*to = append(*to, int64(n))
+		}
+	}
+}
+
 // Last returns the last field of a message that has the number, or the zero value: for messages
 // of a few fields.
 func Last(message []byte, number protowire.Number) (last Field) {

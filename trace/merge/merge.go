@@ -1,5 +1,13 @@
 // Package merge joins runs: the ranks of one job on one clock, the parts of one rank, and
 // several runs side by side.
+//
+// Files in the order in which runs meet them:
+//
+//	merge.go       numbers runs and puts them on one clock
+//	stages.go      closes gaps between stages of one profile; unite.go joins the parts of a rank
+//	align.go       compares the clocks of ranks
+//	join.go        adds everything of each run
+//	sidebyside.go  puts several runs beside each other, and takes them apart
 package merge
 
 import (

@@ -1,6 +1,10 @@
 // Package nsys reads the SQLite databases that Nsight Systems exports
 // (nsys export --type sqlite). A table that has no rows is not written, and
 // columns vary between versions.
+//
+//	nsys.go     processes, kernels, copies, calls, ranges
+//	payload.go  what ranges of NCCL carry
+//	graph.go    CUDA graphs and waits
 package nsys
 
 import (

@@ -5,6 +5,15 @@
 //
 // Below, U(X) is the union over all queues of one rank of the intervals of
 // class X, and |·| its total length.
+//
+// Files in the order in which a run meets them:
+//
+//	overlap.go      the work of each rank, unions of intervals, metrics of ranks
+//	states.go       what a rank does at each time; idle.go: why it does nothing; times.go: sums
+//	collective.go   collectives and who arrives last; straggler.go: the rank that others wait for
+//	critical.go     the critical path; waits.go and edges.go: what work waited for
+//	counters.go     quantities over time
+//	diff.go         two runs by their parts; changes.go: operation by operation
 package overlap
 
 import (

@@ -49,19 +49,14 @@ func (c clocks) snapshot(sequence uint64, message []byte) {
 		if f.ID != 1 {
 			continue
 		}
-		r := reading{clock: clock{unit: 1}}
-		for f := (lex.Field{Rest: f.Bytes}); f.Next(); {
-			switch f.ID {
-			case 1:
-				r.id = idOf(sequence, f.Number)
-			case 2:
-				r.value = int64(min(f.Number, maxNanoseconds))
-			case 3:
-				r.incremental = f.Number != 0
-			case 4:
-				r.unit = int64(max(1, min(f.Number, 1e9)))
-			}
-		}
+		var r reading
+		unit := uint64(1)
+		lex.Fields{
+			1: func(f lex.Field) { r.id = idOf(sequence, f.Number) },
+			2: func(f lex.Field) { r.value = int64(min(f.Number, maxNanoseconds)) },
+			3: &r.incremental, 4: &unit,
+		}.Read(f.Bytes)
+		r.unit = int64(max(1, min(unit, 1e9)))
 		if r.id.clock == bootTime {
 			boot, hasBoot = r.value, true
 		}

@@ -44,6 +44,7 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 		Session: assemble.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
 		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{}, operators: map[string]int32{},
 	}
+	d.setFields()
 	if err := lex.Messages(r, file, "packet", maxPacket, packetField, d.packet); err != nil {
 		return nil, err
 	}
@@ -68,6 +69,17 @@ type reader struct {
 	processes map[int64]int32  // by process id
 	last      trace.Time
 	depth     int // of compressed packets in each other
+
+	// The packet in hand, its event or render stage, and where their fields go.
+	now         packet
+	e           slice
+	of          *sequence
+	kind, uuid  uint64
+	raw         rawStage
+	packets     *lex.Table
+	events      *lex.Table
+	renders     *lex.Table
+	annotations map[string]*int64
 }
 
 // A sequence is a writer of packets, which interns its strings.
@@ -124,40 +136,54 @@ type packet struct {
 	stage                                             []byte
 }
 
-func (d *reader) packet(message []byte, at int64) error {
-	var p packet
-	f := lex.Field{Rest: message}
-	for f.Next() {
-		switch f.ID {
-		case 6: // clock_snapshot
-			p.clocks = f.Bytes
-		case 8: // timestamp
-			p.time, p.hasTime = f.Number, true
-		case 10: // trusted_packet_sequence_id
-			p.sequence = f.Number
-		case 11: // track_event
-			p.event = f.Bytes
-		case 12: // interned_data
-			p.interned = f.Bytes
-		case 13: // sequence_flags: bit 0 clears the state
-			p.cleared = f.Number&1 != 0
-		case 41: // incremental_state_cleared
-			p.cleared = p.cleared || f.Number != 0
-		case 42: // previous_packet_dropped
-			p.dropped = f.Number != 0
-		case 50: // compressed_packets
-			p.squeeze = f.Bytes
-		case 58: // timestamp_clock_id
-			p.clock, p.hasClock = f.Number, true
-		case 59: // trace_packet_defaults
-			p.defaults = f.Bytes
-		case 60: // track_descriptor
-			p.track = f.Bytes
-		case 53: // gpu_render_stage_event
-			p.stage = f.Bytes
-		}
+// setFields says where the fields of packets, events and render stages go.
+func (d *reader) setFields() {
+	p, n, r := &d.now, &d.e.notes, &d.raw
+	d.packets = lex.Fields{
+		6:  &p.clocks,                                                    // clock_snapshot
+		8:  func(f lex.Field) { p.time, p.hasTime = f.Number, true },     // timestamp
+		10: &p.sequence,                                                  // trusted_packet_sequence_id
+		11: &p.event,                                                     // track_event
+		12: &p.interned,                                                  // interned_data
+		13: func(f lex.Field) { p.cleared = f.Number&1 != 0 },            // sequence_flags: bit 0 clears the state
+		41: func(f lex.Field) { p.cleared = p.cleared || f.Number != 0 }, // incremental_state_cleared
+		42: &p.dropped,                                                   // previous_packet_dropped
+		50: &p.squeeze,                                                   // compressed_packets
+		53: &p.stage,                                                     // gpu_render_stage_event
+		58: func(f lex.Field) { p.clock, p.hasClock = f.Number, true },   // timestamp_clock_id
+		59: &p.defaults,                                                  // trace_packet_defaults
+		60: &p.track,                                                     // track_descriptor
+	}.Table()
+	d.events = lex.Fields{
+		3:    func(f lex.Field) { d.e.category = d.of.categories[f.Number] },  // category ID
+		4:    func(f lex.Field) { d.annotate(f.Bytes) },                       // annotations
+		9:    &d.kind,                                                         // type
+		10:   func(f lex.Field) { d.e.name = d.of.events[f.Number] },          // name ID
+		11:   &d.uuid,                                                         // track
+		22:   &d.e.category,                                                   // category
+		23:   &d.e.name,                                                       // name
+		3000: func(f lex.Field) { lex.Fields{1: &d.e.submits}.Read(f.Bytes) }, // gpu_correlation: ids of stages that the event launched
+	}.Table()
+	d.annotations = map[string]*int64{
+		"corr_id": &n.correlation, "correlation": &n.correlation, "external id": &n.external, "queue": &n.queue, "stream_id": &n.stream, "stream": &n.stream,
+		"lds_block_size": &n.lds, "vgpr_count": &n.vgprs, "accum_vgpr_count": &n.accumVGPRs, "workgroup_size": &n.workgroup, "grid_size": &n.grid, "copy_bytes": &n.bytes,
 	}
-	if len(f.Rest) > 0 {
+	d.renders = lex.Fields{
+		1: &r.id, 2: &r.duration, 5: &r.context, 11: &r.gpu, 13: &r.queue, 14: &r.kind, 17: &r.name, 18: &r.waits, 19: &r.kernel, 21: &r.launch,
+		6: func(f lex.Field) { // extra
+			r.extra[string(lex.Last(f.Bytes, 1).Bytes)] = string(lex.Last(f.Bytes, 2).Bytes)
+		},
+		15: func(f lex.Field) { // a mask of subpasses, which has no bytes; some writers put the name there
+			r.name = cmp.Or(r.name, string(f.Bytes))
+		},
+		20: func(f lex.Field) { r.name = d.of.events[f.Number] }, // name ID
+	}.Table()
+}
+
+func (d *reader) packet(message []byte, at int64) error {
+	d.now = packet{}
+	p := &d.now
+	if !d.packets.Read(message) {
 		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet is not a protobuf message", Cure: "is this a Perfetto trace?"}
 	}
 	if p.squeeze != nil {
@@ -179,10 +205,10 @@ func (d *reader) packet(message []byte, at int64) error {
 		d.describe(p.track)
 	}
 	if p.event != nil {
-		d.event(s, &p, at)
+		d.event(s, p, at)
 	}
 	if p.stage != nil {
-		d.stage(s, &p, at)
+		d.stage(s, p, at)
 	}
 	return nil
 }
@@ -205,15 +231,9 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 }
 
 func (s *sequence) setDefaults(message []byte) {
-	for f := (lex.Field{Rest: message}); f.Next(); {
-		switch f.ID {
-		case 58: // timestamp_clock_id
-			s.clock = f.Number
-		case 11: // track_event_defaults
-			if track := lex.Last(f.Bytes, 11); track.ID != 0 { // track_uuid
-				s.track = track.Number
-			}
-		}
+	if len(message) > 0 {
+		event := func(f lex.Field) { lex.Fields{11: &s.track}.Read(f.Bytes) }
+		lex.Fields{58: &s.clock, 11: event}.Read(message) // timestamp_clock_id, and track_event_defaults: track_uuid
 	}
 }
 
@@ -247,33 +267,20 @@ func (s *sequence) intern(message []byte) {
 func (d *reader) describe(message []byte) {
 	var uuid uint64
 	var t track
-	for f := (lex.Field{Rest: message}); f.Next(); {
-		switch f.ID {
-		case 1: // UUID
-			uuid = f.Number
-		case 2, 10: // name, static name
-			t.name = string(f.Bytes)
-		case 3: // process
+	lex.Fields{
+		1: &uuid, 5: &t.parent, 2: &t.name, 10: &t.name, // UUID, parent, name, static name
+		3: func(f lex.Field) { // process: PID
 			t.process = true
-			if pid := lex.Last(f.Bytes, 1); pid.ID != 0 { // pid
-				t.pid = int64(int32(pid.Number))
-			}
-		case 4: // thread
+			lex.Fields{1: &t.pid}.Read(f.Bytes)
+		},
+		4: func(f lex.Field) { // thread: PID, TID, name
 			t.thread = true
-			for f := (lex.Field{Rest: f.Bytes}); f.Next(); {
-				switch f.ID {
-				case 1: // PID
-					t.pid = int64(int32(f.Number))
-				case 2: // TID
-					t.tid = int64(int32(f.Number))
-				case 5: // name
-					t.name = cmp.Or(t.name, string(f.Bytes))
-				}
-			}
-		case 5: // parent
-			t.parent = f.Number
-		}
-	}
+			var name string
+			lex.Fields{1: &t.pid, 2: &t.tid, 5: &name}.Read(f.Bytes)
+			t.name = cmp.Or(t.name, name)
+		},
+	}.Read(message)
+	t.pid, t.tid = int64(int32(t.pid)), int64(int32(t.tid))
 	if old := d.tracks[uuid]; old != nil {
 		t.number = old.number
 	} else {
@@ -292,39 +299,15 @@ const (
 
 // event takes in one event of a track.
 func (d *reader) event(s *sequence, p *packet, at int64) {
-	e := slice{at: at}
-	var kind uint64
-	uuid := s.track
-	for f := (lex.Field{Rest: p.event}); f.Next(); {
-		switch f.ID {
-		case 3: // category ID
-			e.category = s.categories[f.Number]
-		case 4: // annotations
-			e.notes.add(s, f.Bytes)
-		case 9: // type
-			kind = f.Number
-		case 10: // name ID
-			e.name = s.events[f.Number]
-		case 11: // track
-			uuid = f.Number
-		case 22: // category
-			e.category = string(f.Bytes)
-		case 23: // name
-			e.name = string(f.Bytes)
-		case 3000: // gpu_correlation: 1 is ids of stages that the event launched
-			for f := (lex.Field{Rest: f.Bytes}); f.Next(); {
-				if f.ID == 1 {
-					e.submits = lex.Varints(e.submits, &f)
-				}
-			}
-		}
-	}
+	d.e, d.of, d.kind, d.uuid = slice{at: at}, s, 0, s.track
+	d.events.Read(p.event)
+	e, uuid := d.e, d.uuid
 	var ok bool
 	if e.start, ok = d.time(s, p, at); !ok {
 		return
 	}
 	d.last = max(d.last, e.start)
-	switch kind {
+	switch d.kind {
 	case begin:
 		d.open[uuid] = append(d.open[uuid], e)
 	case end:

@@ -19,8 +19,9 @@ type notes struct {
 	dims, types                string // lists in JSON
 }
 
-// add takes in one annotation.
-func (n *notes) add(s *sequence, message []byte) {
+// annotate takes in an annotation of the event.
+func (d *reader) annotate(message []byte) {
+	n, s := &d.e.notes, d.of
 	var key, text string
 	var number int64
 	whole := message
@@ -43,31 +44,16 @@ func (n *notes) add(s *sequence, message []byte) {
 			number = v
 		}
 	}
-	switch strings.ToLower(key) {
-	case "corr_id", "correlation":
-		n.correlation = number
-	case "external id":
-		n.external = number
+	key = strings.ToLower(key)
+	if to := d.annotations[key]; to != nil {
+		*to = number
+		return
+	}
+	switch key {
 	case "input dims":
 		n.dims = string(appendJSON(nil, s, whole, 0))
 	case "input type":
 		n.types = string(appendJSON(nil, s, whole, 0))
-	case "queue":
-		n.queue = number
-	case "stream_id", "stream":
-		n.stream = number
-	case "lds_block_size":
-		n.lds = number
-	case "vgpr_count":
-		n.vgprs = number
-	case "accum_vgpr_count":
-		n.accumVGPRs = number
-	case "workgroup_size":
-		n.workgroup = number
-	case "grid_size":
-		n.grid = number
-	case "copy_bytes":
-		n.bytes = number
 	case "agent":
 		n.agent = word(text, number)
 	case "src_agent":

@@ -29,6 +29,16 @@ type stage struct {
 	trace.Node
 }
 
+// A rawStage is the fields of a render stage.
+type rawStage struct {
+	stage
+	duration, gpu, queue  uint64
+	context, kind, kernel uint64
+	name                  string
+	launch                []byte
+	extra                 map[string]string
+}
+
 // submitted stores what a call launched and returns its correlation, which is made up if the file
 // has none.
 func (s *stages) submitted(ids []uint64, correlation int64) int64 {
@@ -50,64 +60,29 @@ func (s *stages) submitted(ids []uint64, correlation int64) int64 {
 
 // stage takes in a render stage: a kernel, a copy, a range above them, or an event of a graph.
 func (d *reader) stage(s *sequence, p *packet, at int64) {
-	var (
-		g                     = stage{}
-		duration, gpu, queue  uint64
-		context, kind, kernel uint64
-		name                  string
-		launch                []byte
-		extra                 = map[string]string{}
-	)
-	for f := (lex.Field{Rest: p.stage}); f.Next(); {
-		switch f.ID {
-		case 1: // ID
-			g.id = f.Number
-		case 2: // duration
-			duration = f.Number
-		case 5: // context
-			context = f.Number
-		case 11: // GPU
-			gpu = f.Number
-		case 13: // queue
-			queue = f.Number
-		case 14: // kind
-			kind = f.Number
-		case 17, 15: // name, mask
-			if f.ID == 17 || name == "" { // in 15, where some writers put the name, a mask of subpasses has no bytes
-				name = string(f.Bytes)
-			}
-		case 20: // name ID
-			name = s.events[f.Number]
-		case 19: // kernel
-			kernel = f.Number
-		case 21: // launch
-			launch = f.Bytes
-		case 18: // waits
-			g.waits = lex.Varints(g.waits, &f)
-		case 6: // extra
-			extra[string(lex.Last(f.Bytes, 1).Bytes)] = string(lex.Last(f.Bytes, 2).Bytes)
-		}
-	}
+	d.raw, d.of = rawStage{extra: map[string]string{}}, s
+	d.renders.Read(p.stage)
+	g, name, kind, extra := d.raw.stage, d.raw.name, d.raw.kind, d.raw.extra
 	start, ok := d.time(s, p, at)
 	if !ok {
 		return
 	}
-	if duration > maxNanoseconds-uint64(start) {
+	if d.raw.duration > maxNanoseconds-uint64(start) {
 		d.Builder.NoteKernel(trace.Skipped, d.Name, "a duration out of range", "byte", at)
 		return
 	}
-	end := start + trace.Time(duration)
+	end := start + trace.Time(d.raw.duration)
 	number := func(key string) int64 {
 		n, _ := strconv.ParseInt(extra[key], 10, 64)
 		return n
 	}
 	stream, err := strconv.ParseInt(extra["stream id"], 10, 64) // the queue may be a row for display
 	if err != nil {
-		stream = int64(min(queue, math.MaxInt64))
+		stream = int64(min(d.raw.queue, math.MaxInt64))
 	}
-	process := d.process(s.pids[context])
-	agent := d.Agent(process, "GPU "+strconv.Itoa(int(min(gpu, math.MaxInt32))))
-	label := d.Builder.Intern(cmp.Or(s.kernels[kernel], name, s.kinds[kind]))
+	process := d.process(s.pids[d.raw.context])
+	agent := d.Agent(process, "GPU "+strconv.Itoa(int(min(d.raw.gpu, math.MaxInt32))))
+	label := d.Builder.Intern(cmp.Or(s.kernels[d.raw.kernel], name, s.kinds[kind]))
 	what := s.kinds[kind]
 	switch {
 	case what == "Memcpy" || what == "Memset" || what == "" && strings.HasPrefix(name, "Mem"):
@@ -119,11 +94,11 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 			c.Dir = trace.Fill
 		}
 		d.AddCopy(process, &c)
-	case what == "" || s.compute[kind] || kernel != 0 || launch != nil:
+	case what == "" || s.compute[kind] || d.raw.kernel != 0 || d.raw.launch != nil:
 		k := assemble.Dispatch{Agent: agent, Queue: stream, Name: label, Start: start, End: end, Correlation: number("correlation"), Setup: trace.Setup{
 			Stream: stream, Priority: int32(max(math.MinInt32, min(number("priority"), math.MaxInt32))),
 		}}
-		s.launch(&k.Setup, launch)
+		s.launch(&k.Setup, d.raw.launch)
 		k.Comm = d.comm(extra)
 		d.AddKernel(process, &k)
 	default: // a range, an event that is recorded, a call of the host

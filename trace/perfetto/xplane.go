@@ -54,17 +54,13 @@ type stat struct {
 // plane reads a plane. What names its events and statistics may come behind them.
 func (x *xplaneReader) plane(message []byte, at int64) error {
 	name, events, names := string(lex.Last(message, 2).Bytes), map[uint64][]byte{}, map[uint64]string{}
-	f := lex.Field{Rest: message}
-	for f.Next() {
-		entry := lex.Last(f.Bytes, 2).Bytes // of a map
-		switch f.ID {
-		case 4: // event_metadata
-			events[lex.Last(f.Bytes, 1).Number] = entry
-		case 5: // stat_metadata: name
-			names[lex.Last(f.Bytes, 1).Number] = string(lex.Last(entry, 2).Bytes)
-		}
-	}
-	if len(f.Rest) > 0 {
+	whole := lex.Fields{ // maps
+		4: func(f lex.Field) { events[lex.Last(f.Bytes, 1).Number] = lex.Last(f.Bytes, 2).Bytes }, // event_metadata
+		5: func(f lex.Field) { // stat_metadata: name
+			names[lex.Last(f.Bytes, 1).Number] = string(lex.Last(lex.Last(f.Bytes, 2).Bytes, 2).Bytes)
+		},
+	}.Read(message)
+	if !whole {
 		const msg = "a plane is not a protobuf message"
 		return &trace.SyntaxError{File: x.Name, Pos: at, Unit: "byte", Msg: msg, Cure: "is this a profile of JAX?"}
 	}
@@ -154,17 +150,9 @@ func readStat(message []byte, names map[uint64]string) (s stat) {
 // line reads the events of a line.
 func (x *xplaneReader) line(plane string, message []byte, events map[uint64][]byte, names map[uint64]string, at int64) {
 	e := assemble.XLAEvent{Plane: plane, At: at}
-	var base uint64 // nanoseconds
-	for f := (lex.Field{Rest: message}); f.Next(); {
-		switch f.ID {
-		case 1: // id
-			e.Thread = int64(f.Number & math.MaxInt64)
-		case 2: // name
-			e.Line = string(f.Bytes)
-		case 3: // timestamp_ns
-			base = f.Number
-		}
-	}
+	var base uint64                                              // nanoseconds
+	lex.Fields{2: &e.Line, 3: &base, 1: &e.Thread}.Read(message) // name, timestamp_ns, id
+	e.Thread &= math.MaxInt64
 	labels := map[uint64]string{}
 	for f := (lex.Field{Rest: message}); f.Next(); {
 		if f.ID == 4 { // events

@@ -20,21 +20,9 @@ var products = map[int64]string{
 	0x75a0: "AMD Instinct MI350X", 0x75b0: "AMD Instinct MI350X VF", 0x75a3: "AMD Instinct MI355X", 0x75b3: "AMD Instinct MI355X VF",
 }
 
-// field returns where a property is kept, or nil for another name.
-func (a *agentSize) field(name string) *int64 {
-	switch name {
-	case "cu_count":
-		return &a.cus
-	case "wave_front_size":
-		return &a.wave
-	case "max_waves_per_cu":
-		return &a.waves
-	case "lds_size_in_kb":
-		return &a.ldsKB
-	case "device_id":
-		return &a.id
-	}
-	return nil
+// members are where the properties are kept, by name.
+func (a *agentSize) members() map[string]any {
+	return map[string]any{"cu_count": &a.cus, "wave_front_size": &a.wave, "max_waves_per_cu": &a.waves, "lds_size_in_kb": &a.ldsKB, "device_id": &a.id}
 }
 
 // newSession is a session for a file of AMD's profilers, which record no other GPUs.

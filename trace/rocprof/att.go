@@ -76,17 +76,17 @@ func readOccupancy(s *lex.Scanner, b *trace.Builder) (events []waveEvent, names 
 				}
 			}
 		case notNumber == nil && engine >= 0:
-			for s.Array(); s.More(); {
+			s.Each(func() {
 				at := s.At()
 				var v [6]int64
 				n := s.Numbers(v[:])
 				e := waveEvent{cycle: v[0], engine: engine, cu: v[1], simd: v[2], slot: v[3], starts: v[4] != 0, kernel: v[5]}
-				if n != len(v) || !e.valid() {
+				if n == len(v) && e.valid() {
+					events = append(events, e)
+				} else {
 					b.Note(trace.Skipped, s.File, "not a wave's [cycle, cu, simd, slot, starts, kernel]", "byte", at)
-					continue
 				}
-				events = append(events, e)
-			}
+			})
 		}
 	}
 	return events, names, s.Err
@@ -114,11 +114,11 @@ func readRealtime(s *lex.Scanner) (map[int64]cycles, error) {
 		case key == "metadata":
 			frequency = max(1, s.MemberOf("frequency"))
 		case err == nil && strings.HasPrefix(key, "SE"):
-			for s.Array(); s.More(); {
+			s.Each(func() {
 				var r [2]int64
 				s.Numbers(r[:])
 				readings[engine] = append(readings[engine], r)
-			}
+			})
 		}
 	}
 	times := map[int64]cycles{}

@@ -293,8 +293,8 @@ func (r *csvReader) agent() {
 	field := func(column string) int64 { return r.count(r.t.column(column)) }
 	text := func(column string) string { return strings.TrimSpace(r.t.field(r.t.column(column))) }
 	var size agentSize
-	for _, column := range [...]string{"cu_count", "wave_front_size", "max_waves_per_cu", "lds_size_in_kb", "device_id"} {
-		*size.field(column) = field(column)
+	for column, to := range size.members() {
+		*to.(*int64) = field(column)
 	}
 	d := assemble.Description{
 		GPU:     strings.EqualFold(text("agent_type"), "GPU"),

@@ -1,6 +1,12 @@
 // Package rocprof reads what AMD's profilers write, and the per-workgroup CSV
 // files that share their conventions. Columns are found by name, whatever
 // their case or order, so that every generation of a file reads the same.
+//
+//	table.go       tables of CSV; csv.go, what each is; csvrows.go, their rows
+//	results.go     JSON of rocprofv3
+//	db.go          databases: of rocprof v1; rpd.go, of rocmProfileData; schema.go and rocpd.go, of rocprofv3
+//	agent.go       GPUs, as all of them describe them
+//	wg.go, att.go  workgroups, and waves of thread traces
 package rocprof
 
 import (

@@ -3,6 +3,7 @@ package rocprof
 import (
 	"cmp"
 	"io"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -17,13 +18,7 @@ import (
 // become workgroups. Names may stand before or after the records that use them.
 func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 	j := resultsReader{Session: newSession(file), s: lex.NewScanner(r, file, math.MaxInt64)}
-	for j.s.Object(); j.s.More(); {
-		if string(j.s.Key()) == "rocprofiler-sdk-tool" {
-			for j.s.Array(); j.s.More(); {
-				j.readProcess()
-			}
-		}
-	}
+	j.s.Members(map[string]any{"rocprofiler-sdk-tool": func() { j.s.Each(j.readProcess) }})
 	if j.s.Err != nil {
 		return nil, j.s.Err
 	}
@@ -83,34 +78,24 @@ func (j *resultsReader) readProcess() {
 	j.symbols, j.ranges, j.kinds, j.unnamed, j.events, j.graphs = map[int64]symbol{}, map[int64]string{}, nil, nil, nil, nil
 	calls := len(j.Builder.Run.Calls)
 	j.kernels = numbered{}
-	for j.s.Object(); j.s.More(); {
-		switch string(j.s.Key()) {
-		case "metadata":
-			j.metadata()
-		case "agents":
-			for j.s.Array(); j.s.More(); {
-				j.agent()
-			}
-		case "strings":
-			j.strings()
-		case "kernel_symbols":
-			for j.s.Array(); j.s.More(); {
-				j.symbol()
-			}
-		case "buffer_records":
+	j.s.Members(map[string]any{
+		"metadata": j.metadata, "strings": j.strings,
+		"agents": func() { j.s.Each(j.agent) }, "kernel_symbols": func() { j.s.Each(j.symbol) },
+		"buffer_records": func() {
 			for j.s.Object(); j.s.More(); {
 				j.records(string(j.s.Key()))
 			}
-		case "callback_records":
+		},
+		"callback_records": func() {
 			for j.s.Object(); j.s.More(); {
 				j.s.Key()
-				for j.s.Array(); j.s.More(); {
+				j.s.Each(func() {
 					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.At())
 					j.s.Skip()
-				}
+				})
 			}
-		}
-	}
+		},
+	})
 	j.kernels.noteMissing(&j.Builder, j.Name, "byte", j.s.At())
 	j.nameAll()
 	addHIPEvents(j.Session, j.events)
@@ -132,46 +117,19 @@ func (j *resultsReader) launchGraphs(calls []trace.Call) {
 
 func (j *resultsReader) metadata() {
 	p := &j.Processes[j.process]
-	for j.s.Object(); j.s.More(); {
-		switch string(j.s.Key()) {
-		case "pid":
-			p.ID = j.s.Number()
-		case "node":
-			for j.s.Object(); j.s.More(); {
-				if string(j.s.Key()) == "hostname" {
-					p.Host = j.s.Text()
-				}
-			}
-		}
-	}
+	j.s.Members(map[string]any{"pid": &p.ID, "node": func() { j.s.Members(map[string]any{"hostname": &p.Host}) }})
 }
 
 func (j *resultsReader) agent() {
 	var a assemble.Agent
 	var name, product string
 	var size agentSize
-	var ofType, logical int64
-	ofType = trace.None
-	for j.s.Object(); j.s.More(); {
-		switch key := string(j.s.Key()); key {
-		case "id":
-			a.Key = strconv.FormatInt(j.s.MemberOf("handle"), 10)
-		case "type":
-			a.GPU = j.s.Number() == 2
-		case "logical_node_type_id":
-			ofType = j.s.Number()
-		case "logical_node_id":
-			logical = j.s.Number()
-		case "name":
-			name = j.s.Text()
-		case "product_name":
-			product = j.s.Text()
-		default:
-			if to := size.field(key); to != nil {
-				*to = j.s.Number()
-			}
-		}
-	}
+	ofType, logical := int64(trace.None), int64(0)
+	members := size.members()
+	members["id"] = func() { a.Key = strconv.FormatInt(j.s.MemberOf("handle"), 10) }
+	members["type"] = func() { a.GPU = j.s.Number() == 2 }
+	members["logical_node_type_id"], members["logical_node_id"], members["name"], members["product_name"] = &ofType, &logical, &name, &product
+	j.s.Members(members)
 	if ofType == trace.None {
 		ofType = logical
 	}
@@ -184,27 +142,16 @@ func (j *resultsReader) agent() {
 
 // strings reads the names that records refer to by number.
 func (j *resultsReader) strings() {
-	for j.s.Object(); j.s.More(); {
-		switch string(j.s.Key()) {
-		case "buffer_records":
-			for j.s.Array(); j.s.More(); {
-				j.kinds = append(j.kinds, j.operations())
-			}
-		case "marker_api":
-			j.messages()
-		}
-	}
-}
-
-func (j *resultsReader) operations() (names []string) {
-	for j.s.Object(); j.s.More(); {
-		if string(j.s.Key()) == "operations" {
-			for j.s.Array(); j.s.More(); {
-				names = append(names, j.s.Text())
-			}
-		}
-	}
-	return names
+	j.s.Members(map[string]any{
+		"marker_api": j.messages,
+		"buffer_records": func() {
+			j.s.Each(func() {
+				var names []string
+				j.s.Members(map[string]any{"operations": func() { j.s.Each(func() { names = append(names, j.s.Text()) }) }})
+				j.kinds = append(j.kinds, names)
+			})
+		},
+	})
 }
 
 // messages reads [{"key": correlation id, "value": message}].
@@ -212,41 +159,26 @@ func (j *resultsReader) messages() {
 	if j.s.Peek() != '[' {
 		return
 	}
-	for j.s.Array(); j.s.More(); {
+	j.s.Each(func() {
 		if j.s.Peek() != '{' {
 			j.s.Skip()
-			continue
+			return
 		}
 		var key int64
 		var message string
-		for j.s.Object(); j.s.More(); {
-			switch string(j.s.Key()) {
-			case "key":
-				key = j.s.Number()
-			case "value":
-				message = j.s.Text()
-			}
-		}
+		j.s.Members(map[string]any{"key": &key, "value": &message})
 		j.ranges[key] = message
-	}
+	})
 }
 
 func (j *resultsReader) symbol() {
 	var id int64
 	var y symbol
 	var formatted, mangled string
-	for j.s.Object(); j.s.More(); {
-		switch string(j.s.Key()) {
-		case "kernel_id":
-			id = j.s.Number()
-		case "formatted_kernel_name":
-			formatted = j.s.Text()
-		case "kernel_name":
-			mangled = j.s.Text()
-		case "arch_vgpr_count", "accum_vgpr_count":
-			y.vgprs += j.s.Number()
-		}
-	}
+	registers := func() { y.vgprs += j.s.Number() }
+	j.s.Members(map[string]any{
+		"kernel_id": &id, "formatted_kernel_name": &formatted, "kernel_name": &mangled, "arch_vgpr_count": registers, "accum_vgpr_count": registers,
+	})
 	y.name = cmp.Or(formatted, mangled)
 	j.symbols[id] = y
 }
@@ -254,11 +186,11 @@ func (j *resultsReader) symbol() {
 // records reads the records of one kind.
 func (j *resultsReader) records(kind string) {
 	var r record
-	members := r.members()
+	members := r.members(j.s)
 	for j.s.Array(); j.s.More(); {
 		at := j.s.At()
 		r = record{}
-		j.record(&r, members, false)
+		j.s.Members(members)
 		if j.s.Err != nil {
 			return
 		}
@@ -274,34 +206,23 @@ func (j *resultsReader) records(kind string) {
 	}
 }
 
-// members are the integers of a record by name; a number may be the handle of an object.
-func (r *record) members() map[string]*int64 {
-	return map[string]*int64{
+// members are those of a record, and of the one within it that describes a dispatch. A number may be the handle of an object.
+func (r *record) members(s *lex.Scanner) map[string]any {
+	all := map[string]any{
+		"correlation_id": func() { r.correlation = s.MemberOf("internal") },
+		"workgroup_size": axes(s, &r.workgroup), "grid_size": axes(s, &r.grid),
+	}
+	for name, to := range map[string]*int64{
 		"kind": &r.kind, "operation": &r.operation, "thread_id": &r.thread, "start_timestamp": &r.start, "end_timestamp": &r.end,
 		"stream_id": &r.dispatch.Stream, "queue_id": &r.dispatch.Queue, "kernel_id": &r.kernel, "dispatch_id": &r.number, "group_segment_size": &r.shared,
 		"agent_id": &r.agent, "src_agent_id": &r.source, "dst_agent_id": &r.to, "bytes": &r.bytes,
 		"source_queue_id": &r.sourceQueue, "hip_event_handle": &r.event, "graph_exec_id": &r.graph, "graph_node_id": &r.node,
+	} {
+		all[name] = func() { *to = s.MemberOf("handle") }
 	}
-}
-
-// record reads a record, and the one within it that describes a dispatch.
-func (j *resultsReader) record(r *record, members map[string]*int64, within bool) {
-	for j.s.Object(); j.s.More(); {
-		key := j.s.Key()
-		to := members[string(key)]
-		switch {
-		case to != nil:
-			*to = j.s.MemberOf("handle")
-		case string(key) == "correlation_id":
-			r.correlation = j.s.MemberOf("internal")
-		case string(key) == "workgroup_size":
-			r.workgroup = axes(j.s)
-		case string(key) == "grid_size":
-			r.grid = axes(j.s)
-		case string(key) == "dispatch_info" && !within:
-			j.record(r, members, true)
-		}
-	}
+	within := maps.Clone(all)
+	all["dispatch_info"] = func() { s.Members(within) }
+	return all
 }
 
 // add adds the span of a record; it reports false if its times had to be repaired.
@@ -398,17 +319,8 @@ func (j *resultsReader) nameOf(u unnamed) string {
 	return strings.Join([]string{"kind", strconv.FormatInt(u.kind, 10), "operation", strconv.FormatInt(u.operation, 10)}, " ")
 }
 
-// axes reads {"x": 64, "y": 1, "z": 1}.
-func axes(s *lex.Scanner) (n [3]int64) {
-	for s.Object(); s.More(); {
-		switch string(s.Key()) {
-		case "x":
-			n[0] = s.Number()
-		case "y":
-			n[1] = s.Number()
-		case "z":
-			n[2] = s.Number()
-		}
-	}
-	return n
+// axes returns a function that reads {"x": 64, "y": 1, "z": 1}.
+func axes(s *lex.Scanner, to *[3]int64) func() {
+	members := map[string]any{"x": &to[0], "y": &to[1], "z": &to[2]}
+	return func() { s.Members(members) }
 }

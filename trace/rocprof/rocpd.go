@@ -120,12 +120,7 @@ func (g *rocpdReader) readAgents() {
 // sizeIn reads the properties of an agent, a JSON object.
 func sizeIn(extdata string) *agentSize {
 	var size agentSize
-	s := lex.ScanText(extdata)
-	for s.Object(); s.More(); {
-		if to := size.field(string(s.Key())); to != nil {
-			*to = s.Number()
-		}
-	}
+	lex.ScanText(extdata).Members(size.members())
 	return &size
 }
 
@@ -291,12 +286,7 @@ func (a callArguments) arguments() *assemble.Arguments {
 
 // messageIn reads {"message": "..."}.
 func messageIn(extdata string) (message string) {
-	s := lex.ScanText(extdata)
-	for s.Object(); s.More(); {
-		if string(s.Key()) == "message" {
-			message = s.Text()
-		}
-	}
+	lex.ScanText(extdata).Members(map[string]any{"message": &message})
 	return message
 }
 
