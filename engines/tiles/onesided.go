@@ -28,7 +28,7 @@ var Onesided = plan.Strategy{
 	Summary: "shards move alongside the GEMM, signals tell which have arrived",
 	Params: []plan.Param{
 		{
-			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where",
+			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "store", "oneshot", "twoshot", "ll", "multimem"}, Doc: "who moves the data, from where",
 			Measured: []string{"auto", "pull", "oneshot", "twoshot"}, Ways: plan.WaysOf("impl"), Work: "signals, copies or stores of that kernel",
 		},
 		{
@@ -75,10 +75,10 @@ func planOnesided(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why strin
 	}
 	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllGather && c.Bytes > 0 })
 	sums := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce })
-	switch _, ok := protocols[v["impl"]]; {
-	case v["impl"] == "oneshot", v["impl"] == "twoshot", v["impl"] == "multimem" && sums && !gathers:
+	switch impl := v["impl"]; {
+	case impl == "oneshot", impl == "twoshot", impl == "multimem" && sums && !gathers:
 		return planAllReduce(pl, v)
-	case ok:
+	case impl == "ll", impl == "multimem":
 		return planLowLatency(pl, v)
 	}
 	t, from := newOperator(pl, v), len(pl.Pairs)
