@@ -20,8 +20,8 @@ import (
 
 // variants are settings that make a strategy move bytes in another way than its defaults do.
 const variants = "decompose:variant=ring,decompose:variant=waves,multistream:priority=on,fused:order=oblivious," +
-	"onesided:impl=ll,onesided:impl=ll128,onesided:impl=multimem,onesided:impl=store," +
-	"trigger:arbitration=mca:queue=5,trigger:nmc=off"
+	"onesided:impl=ll,onesided:impl=multimem,onesided:impl=store," +
+	"trigger:arbitration=mca:queue=5"
 
 // TestEverywhere checks every strategy that applies, of every sample and of every operation of a library, on each kind
 // of machine: switch, mesh, torus and two nodes, of NVIDIA and AMD.

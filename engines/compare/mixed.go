@@ -19,21 +19,16 @@ func On(e plan.Strategy, rows []int) plan.Strategy {
 	planAll := e.Plan
 	e.Rebuild = nil // rows are those of the captured workload
 	e.Plan = func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
-		pl.Only = setOf(rows)
+		pl.Only = map[int]bool{}
+		for _, i := range rows {
+			pl.Only[i] = true
+		}
 		before := len(pl.Pairs)
 		emit, why = planAll(pl, v)
 		pl.LimitToPairs(before)
 		return emit, why
 	}
 	return e
-}
-
-func setOf(rows []int) map[int]bool {
-	set := make(map[int]bool, len(rows))
-	for _, i := range rows {
-		set[i] = true
-	}
-	return set
 }
 
 // A PairChoice is the outcomes of strategies that replan only the pairs of one kind.
@@ -51,22 +46,14 @@ const worthwhile = 0.005
 
 // Pairs runs every selection on every kind of pair separately, then all kinds together,
 // each with its best selection. Bounds, strategies that overlap iterations and strategies
-// without hardware are run but not mixed. known are outcomes on all pairs under the same
-// options: where there is one kind of pair, they are those of the kind and of the mix. done is
-// called as each simulation finishes, from several goroutines; nil is allowed.
-func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base Outcome, known []Outcome, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+// without hardware are run but not mixed. done is called as each simulation finishes, from several
+// goroutines; nil is allowed.
+func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base Outcome, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
 	kinds := workload.Pairs(w)
-	alike := func(s plan.Selection) *Outcome {
-		i := slices.IndexFunc(known, func(out Outcome) bool { return out.String() == s.String() })
-		if i < 0 || len(kinds) > 1 || len(w.Pairs) < len(w.Collectives) || !s.Strategy.Inside || s.Strategy.Rebuild != nil {
-			return nil // else it may change more than pairs
-		}
-		return &known[i]
-	}
 	choices, steps := make([]PairChoice, len(kinds)), plan.MeasuredSteps(w)
 	for k, kind := range kinds {
 		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
@@ -82,11 +69,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	err = sideBySide(w, len(kinds)*len(sel), func(job int) (err error) {
 		c, i := &choices[job/len(sel)], job%len(sel)
 		s, out := sel[i], &c.Outcomes[i]
-		if same := alike(s); same != nil {
-			*out = *same
-		} else {
-			*out, err = Run(w, m, plan.Selection{Strategy: On(s.Strategy, c.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
-		}
+		*out, err = Run(w, m, plan.Selection{Strategy: On(s.Strategy, c.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
 		*out = out.Of(c.Phase)
 		out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
 		if done != nil {
@@ -100,22 +83,8 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	for k := range choices {
 		choices[k].choose(base.Of(choices[k].Phase).Expected, len(kinds) == 1)
 	}
-	mix := plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}
-	if len(kinds) == 1 && choices[0].Best >= 0 {
-		if same := alike(sel[choices[0].Best]); same != nil {
-			return choices, same.as(mix), nil
-		}
-	}
-	mixed, err := Run(w, m, mix, sc, o)
+	mixed, err := Run(w, m, plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}, sc, o)
 	return choices, mixed, err
-}
-
-// as is the outcome of another selection that plans the same.
-func (o *Outcome) as(s plan.Selection) Outcome {
-	out, result, run := *o, *o.Result, *o.Result.Run
-	run.Name = s.String()
-	out.Selection, out.Result, result.Run = s, &result, &run
-	return out
 }
 
 // choose sets Best. whole means that there is no other kind to mix with.

@@ -153,18 +153,6 @@ func putSlice(pl *plan.Planner, buf []program.Phase, to int32, bytes float64, re
 	return append(buf, plan.Pause(pl.Machine.Launch.NetworkCall.Value), plan.PutTo(to, bytes, ready))
 }
 
-// emit writes a pair on one rank as one kernel. Slices arrive at their final position, so the
-// reordering kernel is left out. No barrier follows, because the workgroups wait for all
-// incoming slices (SC'24 section III-A).
-func (d *slicing) emit(r *plan.Rank, p *plan.Pair) {
-	compute, _ := r.Split(p)
-	kernel := slicedKernel
-	if p.Direction == workload.CollectiveThenCompute {
-		kernel = gradientKernel
-	}
-	r.WriteAsOne(p, kernel(r.Planner, compute, p, d), nil)
-}
-
 // leaveOutReorders adds to the pairs the kernels that reorder the output of an embedding's
 // all-to-all: fused kernels store to the final position (rule U1).
 func leaveOutReorders(pl *plan.Planner, pairs []plan.Pair) {
@@ -222,8 +210,9 @@ func (d *slicing) kernel(
 	return k
 }
 
-// slicedKernel computes vectors, and sends slices as they are complete.
-func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
+// slicedKernel computes vectors, and sends slices as they are complete. They arrive at their final position, so the
+// reordering kernel is left out. Its workgroups wait for all incoming slices (SC'24 section III-A).
+func (d *slicing) slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair) *program.Kernel {
 	me := slices.Index(d.ranks, int32(op.Rank))
 	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
 	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
@@ -280,7 +269,7 @@ func servesGradient(pl *plan.Planner, p *workload.Pair) bool {
 //
 //	workgroup 0 |●●|own 0|own 2|wait|from next, 0|...    ●  put of a slice, then of its flag
 //	workgroup 1 |●●|own 1|own 3|wait|from next, 1|...
-func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
+func (d *slicing) gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair) *program.Kernel {
 	me, n := slices.Index(d.ranks, int32(op.Rank)), len(d.ranks)
 	order := func(i int) (from, slice int) { return d.arriving(me, i) }
 	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {

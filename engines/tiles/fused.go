@@ -67,7 +67,8 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 	}
 	pl.Graph = v["graph"] == "on"
 	leaveOutReorders(pl, pl.Pairs[others:])
-	emitters := map[int]plan.Emitter{} // by index of pair
+	kernels := map[int]func(op *workload.Op) *program.Kernel{} // by index of pair
+	barred := map[int]bool{}                                   // likewise: all ranks meet behind the kernel
 	for i := others; i < len(pl.Pairs); i++ {
 		p := &pl.Pairs[i]
 		op := &pl.Workload.Ops[p.First[0]]
@@ -89,14 +90,26 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 			if why != "" {
 				return nil, why
 			}
-			emitters[i] = d.emit
+			kernels[i] = func(op *workload.Op) *program.Kernel { return d.slicedKernel(pl, op, p) }
+			if gradient {
+				kernels[i] = func(op *workload.Op) *program.Kernel { return d.gradientKernel(pl, op, p) }
+			}
 		case p.Coll.Op == trace.AllToAll:
-			emitters[i] = func(r *plan.Rank, p *plan.Pair) { fuse(r, p, v) }
+			kernels[i] = func(op *workload.Op) *program.Kernel { return fusedKernel(pl, op, p, v) }
+			barred[i] = true
 		default:
-			emitters[i] = newReduction(pl, p, v).emit
+			d := newReduction(pl, p, v)
+			kernels[i] = func(op *workload.Op) *program.Kernel { return d.kernel(pl, op, p) }
 		}
 	}
-	return func(r *plan.Rank, p *plan.Pair) { emitters[p.Index](r, p) }, ""
+	return func(r *plan.Rank, p *plan.Pair) {
+		x := r.SideOf(p)
+		x.On.Launch(x.Gap, plan.LaunchOf(x.Compute, kernels[p.Index](x.Compute)))
+		if barred[p.Index] { // others wait for their peers' stores themselves
+			r.Barrier(x.On, pl.Arrived(p.Coll), len(p.First))
+		}
+		x.End(x.On)
+	}, ""
 }
 
 // fuses reports whether the strategy serves a pair; why is the reason if the operation matches but
@@ -119,18 +132,9 @@ func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	return true, ""
 }
 
-// fuse writes a pair as one kernel and a barrier.
-func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
-	compute, _ := r.Split(p)
-	r.WriteAsOne(p, fusedKernel(r.Planner, compute, p, v), func(s *plan.Stream) {
-		// Kernels between the two rearrange the output for the collective. The stores of the fused
-		// kernel write every tile to its final position (rule U1).
-		r.Barrier(s, r.Planner.Arrived(p.Coll), len(p.First))
-	})
-}
-
 // fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous
-// share of tiles, in index order, like the rows of the output.
+// share of tiles, in index order, like the rows of the output. Kernels between the operation and its
+// collective rearrange the output; the stores write every tile to its final position (rule U1).
 func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *program.Kernel {
 	n, aware := len(p.First), v["order"] == "aware"
 	dest := pl.RanksOf(p.Coll)

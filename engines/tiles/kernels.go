@@ -50,9 +50,7 @@ func (x *trackedSide) burst(shape plan.Grid, bytes float64) trace.Time {
 }
 
 // adds reports whether memory adds stored values.
-func (x *trackedSide) adds() bool {
-	return x.nmc && (adds(x.Pair.Coll.Op) || x.splits > 1)
-}
+func (x *trackedSide) adds() bool { return adds(x.Pair.Coll.Op) || x.splits > 1 }
 
 // bytes is the output size of the i-th tile.
 func (x *trackedSide) bytes(i int) float64 {
@@ -110,9 +108,6 @@ func (x *trackedSide) transfers() *program.Kernel {
 				buf = append(buf, plan.Await(x.counter(x.Me, hop, block), x.complete(hop, block)))
 			}
 			return buf
-		}
-		if !x.nmc && adds(x.Pair.Coll.Op) { // the other partial result
-			buf = append(buf, plan.Compute(0, bytes, 0))
 		}
 		if x.bursts { // at the memory's rate, ahead of the link (rule K11)
 			buf = append(buf, plan.Compute(0, bytes, 0))

@@ -3,7 +3,6 @@ package tiles
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
@@ -25,15 +24,15 @@ type lowLatency struct {
 	slow  cost.Memo[*workload.Collective, string] // tooSlow
 }
 
-// protocols is bytes on the wire per byte of data, by protocol. LL stores 4
-// bytes of data with 4 of flag, LL128 120 with 8; the receiver sees in the data
-// that they have come, so that no fence and no signal follows. A multimem store
-// carries LL's words, once for all ranks of the node.
-var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
+// onWire is bytes on the wire per byte of data. LL stores 4 bytes of data with 4
+// of flag; the receiver sees in the data that they have come, so that no fence
+// and no signal follows. A multimem store carries LL's words, once for all ranks
+// of the node.
+const onWire = 2
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, calls: cost.Memo[*workload.Collective, [][]program.Flag]{}, slow: cost.Memo[*workload.Collective, string]{}}
-	if why := q.refuses(); why != "" {
+	if why := noMultimem(&pl.Machine); why != "" && q.proto == "multimem" {
 		return nil, why
 	}
 	if blocks := v.Int("blocks"); blocks > 0 {
@@ -97,19 +96,6 @@ func (q *lowLatency) matches(c *workload.Collective) bool {
 	return len(c.Members) > 1 && c.Bytes > 0 && (c.Op == trace.AllGather || q.proto == "ll" && c.Op == trace.AllToAll)
 }
 
-// refuses is the reason why the machine cannot run the protocol, or "".
-func (q *lowLatency) refuses() string {
-	m := q.pl.Machine
-	nvlink := strings.HasPrefix(m.GPU.Name, "NVIDIA")
-	switch {
-	case q.proto == "ll128" && !nvlink:
-		return "impl=ll128 needs stores of 128 bytes that arrive whole, as NVLink has them"
-	case q.proto == "multimem":
-		return noMultimem(&m)
-	}
-	return ""
-}
-
 // noMultimem is the reason why a machine has no multimem instructions, or "".
 func noMultimem(m *machine.Machine) string {
 	if m.Fabric.Topology != machine.Switch || !slices.Contains(replicating, m.GPU.Name) {
@@ -158,7 +144,7 @@ func (k *caller) flag(to, from, wg int) program.Flag { return k.landed[to][from*
 // counterparts pass on to the node what comes from there; the others receive
 // (rule O12). Every one unpacks what it has received.
 func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program.Kernel {
-	k, factor := q.caller(op, c), protocols[q.proto]
+	k := q.caller(op, c)
 	move := func(read, write float64) program.Phase {
 		return plan.Compute(q.pl.Laws().Stream(read+write, len(k.ranks)*q.per), read, write)
 	}
@@ -168,7 +154,7 @@ func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program
 			buf = append(buf, move(k.part, k.part))
 			for j, twin := range k.twin {
 				if twin {
-					buf = append(buf, plan.PutTo(k.ranks[j], k.part*factor, k.flag(j, from, wg)))
+					buf = append(buf, plan.PutTo(k.ranks[j], k.part*onWire, k.flag(j, from, wg)))
 				}
 			}
 			return q.broadcast(&k, from, wg, buf)
@@ -177,13 +163,13 @@ func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program
 		if k.twin[from] {
 			buf = q.broadcast(&k, from, wg, buf)
 		}
-		return append(buf, move(k.part*factor, k.part))
+		return append(buf, move(k.part*onWire, k.part))
 	})
 }
 
 // broadcast stores a part to every other rank of the node: one store each.
 func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []program.Phase {
-	bytes := k.part * protocols[q.proto]
+	bytes := k.part * onWire
 	if q.proto == "multimem" && q.pl.Machine.PerNode() > 1 {
 		store := q.pl.StoreTo(program.Everyone, bytes, machine.ToAll)
 		store.Bytes = bytes // a packet once, whatever the pattern

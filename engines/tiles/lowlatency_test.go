@@ -27,7 +27,6 @@ func TestLowLatencyByHand(t *testing.T) {
 		sent float64 // bytes a step
 	}{
 		{"LL: twice the bytes", small, trace.AllGather, "impl=ll", 3 * 781, 3 * 2 * 16384},
-		{"LL128: 128 for 120", small, trace.AllGather, "impl=ll128", 3 * 417, 3 * 16384 * 128.0 / 120},
 		{"multimem: one store for three peers", small, trace.AllGather, "impl=multimem", 781, 2 * 16384},
 		{"two workgroups a rank, half each", small, trace.AllGather, "impl=ll:blocks=8", 3 * 391, 3 * 2 * 16384},
 		{"behind a kernel", behind, trace.AllGather, "impl=ll", 3 * 781, 3 * 2 * 16384},
@@ -86,10 +85,9 @@ func TestLowLatencyRefuses(t *testing.T) {
 		set  string
 		want string
 	}{
-		{plantest.Gathered, mi300x.Resize(4), "impl=ll128", "stores of 128 bytes that arrive whole"},
 		{plantest.Gathered, mi300x.Resize(4), "impl=multimem", "a switch that adds and replicates"},
 		{plantest.Scattered, plantest.H200(t, 4), "impl=ll", "no all-gather or all-to-all was found"},
-		{plantest.MoeDown, plantest.H200(t, 4), "impl=ll128", "no all-gather was found"},
+		{plantest.MoeDown, plantest.H200(t, 4), "impl=multimem", "no all-gather was found"},
 	} {
 		if got := enginetest.Outcome(t, c.spec.Build(t), c.m, "onesided", enginetest.Settings(c.set)); got.Result != nil || !strings.Contains(got.Why, c.want) {
 			t.Errorf("%s %s: %q, want %q", c.spec.Op, c.set, got.Why, c.want)

@@ -28,7 +28,7 @@ var Onesided = plan.Strategy{
 	Summary: "shards move alongside the GEMM, signals tell which have arrived",
 	Params: []plan.Param{
 		{
-			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where",
+			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "store", "oneshot", "twoshot", "ll", "multimem"}, Doc: "who moves the data, from where",
 			Measured: []string{"auto", "pull", "oneshot", "twoshot"}, Ways: plan.WaysOf("impl"), Work: "signals, copies or stores of that kernel",
 		},
 		{
@@ -62,7 +62,7 @@ var Onesided = plan.Strategy{
 }
 
 // pipelined are the values of impl that make one pipeline of a GEMM and a collective.
-const pipelined = "auto|pull|push|ring|store"
+const pipelined = "auto|pull|push|store"
 
 const pipelineWork = "a GEMM that waits for, or posts, signals by tile, beside copies to symmetric memory"
 
@@ -75,10 +75,10 @@ func planOnesided(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why strin
 	}
 	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllGather && c.Bytes > 0 })
 	sums := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce })
-	switch _, ok := protocols[v["impl"]]; {
-	case v["impl"] == "oneshot", v["impl"] == "twoshot", v["impl"] == "multimem" && sums && !gathers:
+	switch impl := v["impl"]; {
+	case impl == "oneshot", impl == "twoshot", impl == "multimem" && sums && !gathers:
 		return planAllReduce(pl, v)
-	case ok:
+	case impl == "ll", impl == "multimem":
 		return planLowLatency(pl, v)
 	}
 	t, from := newOperator(pl, v), len(pl.Pairs)
@@ -119,13 +119,7 @@ func (t *operator) pipelines(p *workload.Pair) (ok bool, why string) {
 		if t.impl == "store" {
 			return false, "impl=store is for what a GEMM makes, not for what it reads"
 		}
-		if t.impl == "ring" && op == trace.AllToAll {
-			return false, "impl=ring hands on what all ranks need: all-gathers, not all-to-alls"
-		}
 	case p.Direction == workload.ComputeThenCollective && (op == trace.ReduceScatter || op == trace.AllToAll):
-		if t.impl == "ring" {
-			return false, "impl=ring is for what a GEMM reads, not for what it makes"
-		}
 	default:
 		return false, ""
 	}

@@ -130,7 +130,6 @@ func TestOnesidedByHand(t *testing.T) {
 		// The last shard arrives at 300; every compute unit has two tiles of it and of what is behind it left.
 		{"pull, own first, then as they arrive", trace.AllGather, machine.Switch, "impl=pull", 376 * µs},
 		{"push arrives from the rank before first", trace.AllGather, machine.Switch, "impl=push", 376 * µs},
-		{"a ring hands on what came from the rank before", trace.AllGather, machine.Switch, "impl=ring", 376 * µs},
 		{"all-to-all like all-gather", trace.AllToAll, machine.Switch, "impl=pull", 376 * µs},
 
 		// On a mesh an eighth of a shard of every peer comes every 12.5.
@@ -202,7 +201,7 @@ func copies(out compare.Outcome) (names []string) {
 }
 
 // The order of the copies is the rule's: pulls from rank+1 on; pushes to rank+1
-// on; a scatter's own shard last; a ring sends to one rank only; on a mesh every
+// on; a scatter's own shard last; on a mesh every
 // piece is followed by a small copy that is its signal; stores need no copies.
 func TestOnesidedCopies(t *testing.T) {
 	for _, c := range []struct {
@@ -213,7 +212,6 @@ func TestOnesidedCopies(t *testing.T) {
 	}{
 		{plantest.Gathered, machine.Switch, "impl=pull", "copy 1→0, copy 2→0, copy 3→0"},
 		{plantest.Gathered, machine.Switch, "impl=push", "copy 0→1, copy 0→2, copy 0→3"},
-		{plantest.Gathered, machine.Switch, "impl=ring", "copy 0→1, copy 0→1, copy 0→1"},
 		{plantest.Scattered, machine.Switch, "", "copy 0→1, copy 0→2, copy 0→3, copy 0→0"},
 		{plantest.Scattered, machine.Switch, "impl=pull", "copy 3→0, copy 2→0, copy 1→0, copy 0→0"},
 		{plantest.Scattered, machine.Mesh, "", ""},
@@ -277,16 +275,12 @@ func TestOnesidedStores(t *testing.T) {
 
 // Unsupported settings are rejected with a reason.
 func TestOnesidedRefuses(t *testing.T) {
-	dispatched := plantest.Gathered
-	dispatched.Op = trace.AllToAll
 	for _, c := range []struct {
 		spec plantest.Spec
 		set  string
 		want string
 	}{
 		{plantest.Gathered, "impl=store", "for what a GEMM makes"},
-		{plantest.Scattered, "impl=ring", "for what a GEMM reads"},
-		{dispatched, "impl=ring", "all-gathers, not all-to-alls"},
 		{plantest.Gathered, "gemm=chunks:impl=push", "gemm=chunks is for copy engines that read"},
 		{plantest.Vector, "", "impl=oneshot"},
 		{plantest.Gathered, "impl=oneshot", "no all-reduce was found"},

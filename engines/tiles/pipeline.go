@@ -52,9 +52,6 @@ func (x *side) gather() {
 	switch {
 	case x.across:
 		x.beside(mine, x.gatherNodes, compute)
-	case x.impl == "ring":
-		x.forward(mine)
-		compute()
 	default:
 		for range x.cuts {
 			for i := 1; i < x.n; i++ {
@@ -71,20 +68,6 @@ func (x *side) gather() {
 // stage copies a rank's data to where peers can read them.
 func (x *side) stage(gap trace.Time, bytes float64) {
 	x.On.Launch(gap, plan.Standing(x.Comm, x.pl.Sweep("copy to symmetric memory", bytes, bytes)))
-}
-
-// forward writes the copies of a ring push: a rank's own shard to the next rank,
-// then whatever has come from the one before.
-func (x *side) forward(mine program.Flag) {
-	to, lane := (x.Me+1)%x.n, x.lane(1)
-	lane.Wait(mine, 1, "shard")
-	for _, which := range x.arrival()[:x.n-1] {
-		if which != x.Me {
-			lane.Wait(x.arrived[x.Me][which], 1, "shard")
-		}
-		lane.Wait(x.free[to], 1, "buffer")
-		x.move(lane, x.Me, to, x.shard/float64(x.cuts), x.arrived[to][which])
-	}
 }
 
 // scatter writes a GEMM and the reduce-scatter, or the all-to-all, behind it: one kernel whose tiles count towards the

@@ -74,12 +74,6 @@ func newReduction(pl *plan.Planner, p *plan.Pair, v plan.Values) *reduction {
 	return d
 }
 
-// emit writes a pair on one rank. It ends when the stores of its peers have arrived.
-func (d *reduction) emit(r *plan.Rank, p *plan.Pair) {
-	compute, _ := r.Split(p)
-	r.WriteAsOne(p, d.kernel(r.Planner, compute, p), nil)
-}
-
 // column is the index of the first tile of a rank's workgroup, in index order.
 func (d *reduction) column(place, wg int) int { return (wg%d.wgs + place*d.shift) % d.wgs }
 
@@ -98,51 +92,43 @@ func (d *reduction) owned(column, place int) int {
 	return d.before(column, place+1) - d.before(column, place)
 }
 
-// tile is the i-th tile of a column on a rank: in aware order those of the next rank
-// first and the rank's own last.
-func (d *reduction) tile(me, column, i int) int {
+// turns are the owners of a column's tiles in the order in which a rank computes them: in aware order those of the next
+// rank first and the rank's own last.
+func (d *reduction) turns(me, column int) (owners []int) {
 	n := len(d.ranks)
-	for step := 0; step < n && d.aware; step++ {
-		to := (me + 1 + step) % n
-		if d.spread && step < n-1 {
-			to = (me + 1 + (step+column)%(n-1)) % n
-		}
-		if owned := d.owned(column, to); i >= owned {
-			i -= owned
-			continue
-		}
-		i += d.before(column, to)
-		break
+	order := plan.Around(n, 0, 1)
+	if d.aware {
+		order = append(d.peers(me), me)
 	}
-	return column + i*d.wgs
+	for step, to := range order {
+		if d.aware && d.spread && step < n-1 {
+			to = order[(step+column)%(n-1)]
+		}
+		owners = append(owners, slices.Repeat([]int{to}, d.owned(column, to))...)
+	}
+	return owners
 }
 
 // due are the peers whose flag a workgroup sets behind a tile that it has stored to one: it was the last for that peer
 // or, with one fence for all, for any.
-func (d *reduction) due(me, column, turn int) (peers []int) {
-	owner := func(turn int) int { return d.owners.Of(d.tile(me, column, turn)) }
-	last := d.before(column, len(d.ranks))
-	if !d.once {
-		if to := owner(turn); turn+1 == last || owner(turn+1) != to {
-			peers = []int{to}
-		}
-		return peers
+func (d *reduction) due(me int, turns []int, turn int) []int {
+	rest := turns[turn+1:]
+	switch {
+	case d.once && slices.ContainsFunc(rest, func(to int) bool { return to != me }):
+		return nil
+	case d.once:
+		return slices.DeleteFunc(d.peers(me), func(to int) bool { return !slices.Contains(turns, to) })
+	case len(rest) > 0 && rest[0] == turns[turn]:
+		return nil
 	}
-	for later := turn + 1; later < last; later++ {
-		if owner(later) != me {
-			return nil
-		}
-	}
-	for _, to := range d.peers(me) {
-		if d.owned(column, to) > 0 {
-			peers = append(peers, to)
-		}
-	}
-	return peers
+	return turns[turn : turn+1]
 }
 
 // peers are the other ranks, the next one first.
-func (d *reduction) peers(me int) []int { return plan.Around(len(d.ranks), me+1, 1)[:len(d.ranks)-1] }
+func (d *reduction) peers(me int) []int {
+	n := len(d.ranks) - 1
+	return plan.Around(n+1, me+1, 1)[:n:n]
+}
 
 // signal appends a workgroup's flags at some peers, each behind a fence or, once, all behind one.
 func (d *reduction) signal(pl *plan.Planner, flags [][]program.Flag, column int, peers []int, mark string, buf []program.Phase) []program.Phase {
@@ -155,22 +141,25 @@ func (d *reduction) signal(pl *plan.Planner, flags [][]program.Flag, column int,
 	return buf
 }
 
-// kernel computes tiles, stores those of peers into their memory, and sums its own.
+// kernel computes tiles, stores those of peers into their memory, and sums its own. It ends when the stores of its peers have arrived.
 func (d *reduction) kernel(pl *plan.Planner, op *workload.Op, p *plan.Pair) *program.Kernel {
 	me := slices.Index(d.ranks, int32(op.Rank))
 	g := pl.TilesOf(op)
 	g = pl.WithPrograms(op, g, d.wgs)
 	stores := storesOf(pl, d.bytes, d.aware)
 	k := fusing(pl, op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
-	owner := func(t int) int { return d.owners.Of(d.tile(me, d.column(me, t), t/d.wgs)) }
-	k.Peer = func(t int) int { return int(d.ranks[owner(t)]) }
+	turns := make([][]int, d.wgs) // by workgroup
+	for wg := range turns {
+		turns[wg] = d.turns(me, d.column(me, wg))
+	}
+	k.Peer = func(t int) int { return int(d.ranks[turns[t%d.wgs][t/d.wgs]]) }
 	k.Recipe = func(t int, buf []program.Phase) []program.Phase {
-		to, column := owner(t), d.column(me, t)
-		if to == me {
+		own, turn := turns[t%d.wgs], t/d.wgs
+		if own[turn] == me {
 			return append(buf, plan.Compute(g.Time, g.Read, d.bytes))
 		}
-		buf = append(buf, plan.Compute(g.Time, g.Read, 0), stores.of(d.ranks[to], t))
-		return d.signal(pl, d.landed, column, d.due(me, column, t/d.wgs), "flag", buf)
+		buf = append(buf, plan.Compute(g.Time, g.Read, 0), stores.of(d.ranks[own[turn]], t))
+		return d.signal(pl, d.landed, d.column(me, t), d.due(me, own, turn), "flag", buf)
 	}
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase { return d.sum(pl, me, d.column(me, wg), buf) }
 	return k

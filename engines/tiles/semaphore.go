@@ -90,15 +90,14 @@ type link struct {
 	semaphores
 	pl       *plan.Planner
 	from, to *workload.Op
-	cover    plan.Cover // tiles of the producer
-	steps    int        // of the loop over K that look at the semaphore of a part; 0: only one, when it comes to the part
+	steps    int // of the loop over K that look at the semaphore of a part; 0: only one, when it comes to the part
 	flags    []program.Flag
 }
 
 func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	c, _ := plan.CoverOf(from)
 	_, s, _ := fitting(v, c, from.Shape, to.Shape)
-	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
+	l := &link{semaphores: s, pl: pl, from: from, to: to}
 	if v["policy"] == "conv" && to.Tiling.Depth > 0 {
 		l.steps = machine.CeilDiv(from.Tiling.TileN, to.Tiling.Depth)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 )
 
 // operator plans the copies and signals of all pairs of the one-sided strategies.
@@ -47,8 +46,6 @@ func (t *operator) implOf(p *plan.Pair) string {
 		return "push"
 	case t.inChunks(p):
 		return "pull"
-	case top == machine.Ring && gather && p.Coll.Op == trace.AllGather:
-		return "ring"
 	case top == machine.Mesh && !gather:
 		return "store"
 	case top == machine.Switch && gather:
@@ -141,7 +138,7 @@ func (x *side) gathers() bool { return x.Pair.Direction == workload.CollectiveTh
 // own first (rule O1): read from the next rank first, or written by the
 // rank before first.
 func (x *side) arrival() []int {
-	if x.impl == "ring" || x.impl == "push" && x.swizzle != "mesh" {
+	if x.impl == "push" && x.swizzle != "mesh" {
 		return plan.Around(x.n, x.Me, -1)
 	}
 	return plan.Around(x.n, x.Me, 1)

@@ -35,16 +35,13 @@ func TestSpreadReductionTiles(t *testing.T) {
 	for me := range d.ranks {
 		begin := map[int]int{}
 		for wg := range d.wgs {
-			var got, want []int
-			for i := range d.before(wg, 4) {
-				got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*d.wgs)
-			}
-			begin[d.owners.Of(got[0])]++
-			if own := slices.IndexFunc(got, func(t int) bool { return d.owners.Of(t) == me }); slices.ContainsFunc(got[own:], func(t int) bool { return d.owners.Of(t) != me }) {
+			got := d.turns(me, wg)
+			begin[got[0]]++
+			if own := slices.Index(got, me); slices.ContainsFunc(got[own:], func(to int) bool { return to != me }) {
 				t.Fatalf("rank %d, workgroup %d: %v computes its own tiles before peers'", me, wg, got)
 			}
-			if slices.Sort(got); !slices.Equal(got, want) {
-				t.Fatalf("rank %d, workgroup %d computes %v, not %v", me, wg, got, want)
+			if slices.Sort(got); !slices.Equal(got, ownersOf(d, wg)) {
+				t.Fatalf("rank %d, workgroup %d computes tiles of %v, not of %v", me, wg, got, ownersOf(d, wg))
 			}
 		}
 		for to, n := range begin {
@@ -53,6 +50,14 @@ func TestSpreadReductionTiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// ownersOf are the owners of a column's tiles, in rising order.
+func ownersOf(d *reduction, column int) (owners []int) {
+	for tile := column; tile < d.owners.N; tile += d.wgs {
+		owners = append(owners, d.owners.Of(tile))
+	}
+	return owners
 }
 
 // On every rank a workgroup computes the same tiles, each once: the next rank's first,
@@ -64,16 +69,15 @@ func TestReductionTiles(t *testing.T) {
 			d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: tiles, Parts: 4}, wgs: wgs, aware: true}
 			for me := range d.ranks {
 				for wg := range wgs {
-					var got, want, at []int
-					for i := range d.before(wg, 4) {
-						got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*wgs)
-						at = append(at, (d.owners.Of(got[i])-me-1+4)%4)
+					got, at := d.turns(me, wg), []int(nil)
+					for _, to := range got {
+						at = append(at, (to-me-1+4)%4)
 					}
 					if !slices.IsSorted(at) {
 						t.Fatalf("%d tiles, %d workgroups: rank %d computes %v for places %v", tiles, wgs, me, got, at)
 					}
-					if slices.Sort(got); !slices.Equal(got, want) {
-						t.Fatalf("%d tiles, %d workgroups: %d computes %v, not %v", tiles, wgs, wg, got, want)
+					if slices.Sort(got); !slices.Equal(got, ownersOf(d, wg)) {
+						t.Fatalf("%d tiles, %d workgroups: %d computes tiles of %v, not of %v", tiles, wgs, wg, got, ownersOf(d, wg))
 					}
 				}
 			}

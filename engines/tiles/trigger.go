@@ -35,7 +35,6 @@ var Trigger = plan.Strategy{
 			Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"}, Work: needs,
 			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls",
 		},
-		{Name: "nmc", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
 		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
@@ -58,21 +57,10 @@ func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string
 	if why != "" {
 		return nil, why
 	}
-	t := tracker{pl: pl, direct: v["mapping"] == "direct", nmc: v["nmc"] == "on", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
-	for i := range pl.Pairs {
-		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
-			return nil, fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), trace.Short(op.Name))
-		}
-	}
+	t := tracker{pl: pl, direct: v["mapping"] == "direct", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
 	t.note()
 	pl.Program.Arbiter = t.arbiter()
 	return t.emit, ""
-}
-
-// splitsOf is the number of workgroups that compute parts along K of one tile.
-func splitsOf(op *workload.Op) int {
-	c, _ := plan.CoverOf(op)
-	return max(1, c.Splits)
 }
 
 // adds reports whether the collective adds data of the ranks.
@@ -110,8 +98,7 @@ func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why 
 // tracker plans the pairs of one program.
 type tracker struct {
 	pl     *plan.Planner
-	direct bool // parts are stored to the rank whose they are
-	nmc    bool
+	direct bool                  // parts are stored to the rank whose they are
 	first  bool                  // compute first
 	queue  string                // entries up to which transfers are issued then
 	bursts bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
@@ -144,7 +131,8 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 		shape := t.pl.GridOf(first, first.DurAlone())
 		ranks := t.pl.RanksOf(p.Coll)
 		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, direct: t.direct || p.Coll.Op == trace.AllToAll}
-		g.splits, g.stages = splitsOf(first), plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}
+		c, _ := plan.CoverOf(first)
+		g.splits, g.stages = max(1, c.Splits), plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}
 		if g.gather {
 			g.stages.Parts = 1
 		}
@@ -249,15 +237,6 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	r.IssueOne(c, l.Host.Value, "transfers")
 	c.Wait(begun, 1, x.Compute.Name)
 	c.Launch(0, plan.LaunchOf(x.Comm, x.transfers()))
-	chunk := float64(p.Coll.Bytes) / float64(x.n)
-	if !t.nmc && adds(p.Coll.Op) {
-		parts := 2.
-		if x.ring.direct {
-			parts = float64(x.n)
-		}
-		r.IssueOne(c, l.Host.Value, "sum")
-		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(x.Comm, t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)))
-	}
 	if x.gathered != nil {
 		r.IssueOne(c, l.HostCollective.Value, "all_gather")
 		_, took := t.pl.Laws().Halves(p.Coll)

@@ -34,6 +34,14 @@ const (
 	noted                  // measured rows have it too: their errors include it
 )
 
+// or is the next stronger weight where much is true, else the weight itself.
+func (w weight) or(much bool) weight {
+	if much {
+		return w - 1
+	}
+	return w
+}
+
 // EvidenceOf is what an outcome's predicted change rests on: the sources of its numbers, never
 // measured times of strategies.
 func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
@@ -41,7 +49,9 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		return Evidence{none: true}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.damage, v.interference, v.slowCollectives, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.parts, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
+	for _, ask := range []func(){
+		v.capture, v.machine, v.recorded, v.rescaled, v.untested, v.dataflow, v.parts, v.lookups, v.host, v.build, v.programs, v.clock, v.assumed,
+	} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -55,16 +65,11 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
 	}
 	slices.SortStableFunc(v.caveats, func(a, b caveat) int { return cmp.Compare(a.weight, b.weight) })
+	var counts [noted + 1]int
 	for _, c := range v.caveats {
-		switch c.weight {
-		case invalid:
-			e.Untested++
-		case unproven:
-			e.Unproven++
-		case poor:
-			e.Poor++
-		}
+		counts[c.weight]++
 	}
+	e.Untested, e.Unproven, e.Poor = counts[invalid], counts[unproven], counts[poor]
 	switch {
 	case len(v.caveats) > 0 && v.caveats[0].weight < noted:
 		e.Why = v.caveats[0].why
@@ -115,18 +120,6 @@ func (v *assessment) machine() {
 	}
 }
 
-// otherGPU: a kernel of the trace that cannot run on the machine's GPU.
-func (v *assessment) otherGPU() {
-	for i := range v.w.Ops {
-		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
-			if err := program.Fits(v.m, op.Footprint); err != nil {
-				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, trace.Short(op.Name), err)
-				return
-			}
-		}
-	}
-}
-
 func guessed(m *machine.Machine) (n int) {
 	for _, a := range machine.Assumptions(*m) {
 		if !a.Absent {
@@ -136,49 +129,37 @@ func guessed(m *machine.Machine) (n int) {
 	return n
 }
 
-// basis: information that the trace does not have.
-func (v *assessment) basis() {
-	if v.w.Run.Estimated != "" {
-		v.addCaveat(unproven, "%s", v.w.Run.Estimated)
-	}
-	if v.w.Captured < v.w.World {
-		v.addCaveat(noted, "%d of %d ranks were captured; the others are assumed to do the same", v.w.Captured, v.w.World)
-	}
-}
+// mostLost is the share of the device work from which what is lost or changed counts. unlike is the error of single operations of
+// the captured schedule, simulated, at the 90th percentile, from which the model of interference is not that of the capture. sick
+// is how many times longer than the machine's law captured collectives take where something is broken: peer access off, staging
+// through the host, ranks that are late.
+const (
+	mostLost = 0.01
+	unlike   = 0.5
+	sick     = 3
+)
 
-// mostLost is the share of the device work from which what is lost or changed counts.
-const mostLost = 0.01
-
-// damage: device work that the trace does not have as it was recorded.
-func (v *assessment) damage() {
+// capture: device work that the trace does not have as it was recorded; operations that ran beside others, and take other times in
+// the simulation; another kernel in place of collectives that take far longer than the machine's law, whose modelled time is that
+// of healthy links; a kernel that cannot run on the machine's GPU.
+func (v *assessment) capture() {
+	s := v.out.Strategy
 	if what := DamageOf(v.w); what != "" {
 		v.addCaveat(invalid, "the trace is damaged: %s", what)
 	}
-}
-
-// unlike is the error of single operations of the captured schedule, simulated, at the 90th percentile, from which
-// the model of interference is not that of the capture.
-const unlike = 0.5
-
-// interference: operations that ran beside others take other times in the simulation than in the capture.
-func (v *assessment) interference() {
-	if i := v.w.Isolation; i != nil && i.P90 > unlike && !v.out.Strategy.Exact {
-		v.addCaveat(poor, "simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; capture more steps, or the step without overlap", baseName(v.w), 100*i.P90)
+	if i := v.w.Isolation; i != nil && i.P90 > unlike && !s.Exact {
+		v.addCaveat(poor, "simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+
+			"capture more steps, or the step without overlap", baseName(v.w), 100*i.P90)
 	}
-}
-
-// sick is how many times longer than the machine's law captured collectives take where something is broken: peer access
-// off, staging through the host, ranks that are late.
-const sick = 3
-
-// slowCollectives: another kernel in place of collectives that take far longer than the machine's law. Its modelled time is that of
-// healthy links.
-func (v *assessment) slowCollectives() {
-	if s := v.out.Strategy; s.Plain || s.Exact || s.Loop || v.w.Run.Estimated != "" {
-		return
+	if own := !s.Plain && !s.Exact && !s.Loop && v.w.Run.Estimated == ""; own && overLaw(v.w, v.m, false) > sick {
+		v.addCaveat(invalid, "captured collectives take %.0f times as long as %s's law: find out why first (peer access, staging through the host, "+
+			"late ranks); what replaces their kernels may be as slow", overLaw(v.w, v.m, false), v.m.Profile)
 	}
-	if by := overLaw(v.w, v.m, false); by > sick {
-		v.addCaveat(invalid, "captured collectives take %.0f times as long as %s's law: find out why first (peer access, staging through the host, late ranks); what replaces their kernels may be as slow", by, v.m.Profile)
+	for i := range v.w.Ops {
+		if op := &v.w.Ops[i]; op.Kind == trace.Compute && program.Fits(v.m, op.Footprint) != nil {
+			v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, trace.Short(op.Name), program.Fits(v.m, op.Footprint))
+			break
+		}
 	}
 }
 
@@ -207,11 +188,15 @@ func DamageOf(w *workload.Workload) string {
 	return strings.Join(w.Damage.Sentences, "; ")
 }
 
-// launches: operations of which nothing says when the host launched them, and iterations that
+// recorded: ranks that were not captured, operations of which nothing says when the host launched them, and iterations that
 // nothing marks. Without launches the captured schedule is simulated with the gaps that were measured, so that its
 // noise floor is low whatever the hosts do: nothing tells whether they keep up with another schedule.
-func (v *assessment) launches() {
+func (v *assessment) recorded() {
+	if v.w.Captured < v.w.World {
+		v.addCaveat(noted, "%d of %d ranks were captured; the others are assumed to do the same", v.w.Captured, v.w.World)
+	}
 	if v.w.Run.Estimated != "" {
+		v.addCaveat(unproven, "%s", v.w.Run.Estimated)
 		return
 	}
 	unknown := 0
@@ -246,21 +231,15 @@ func (v *assessment) rescaled() {
 		return
 	}
 	if v.retargeted() {
-		level, guessed, why := poor, r.Guessed(), ""
-		if guessed > mostGuessed {
-			level = unproven
-		}
+		guessed, why := r.Guessed(), ""
 		if guessed > 0.005 {
 			why = fmt.Sprintf("; for %.0f %% of the captured time the trace does not show which law holds", 100*guessed)
 		}
-		v.addCaveat(level, "captured on %s and scaled to %s by laws%s", r.From, r.To, why)
+		v.addCaveat(poor.or(guessed > mostGuessed), "captured on %s and scaled to %s by laws%s", r.From, r.To, why)
 	}
 	if r.Ranks > 0 {
-		level := poor
-		if r.Ranks > mostGrown*r.Was || v.m.Nodes() > r.On.Nodes() {
-			level = unproven
-		}
-		v.addCaveat(level, "%d ranks were captured, not %d: collectives follow the library's law, and the delays of more hosts are not known", r.Was, r.Ranks)
+		v.addCaveat(poor.or(r.Ranks > mostGrown*r.Was || v.m.Nodes() > r.On.Nodes()),
+			"%d ranks were captured, not %d: collectives follow the library's law, and the delays of more hosts are not known", r.Was, r.Ranks)
 	}
 }
 
@@ -434,11 +413,8 @@ func (v *assessment) parts() {
 		}
 	}
 	if share := float64(unknown) / float64(max(1, all)); share > mostLost {
-		level := noted
-		if share > mostGuessed {
-			level = poor
-		}
-		v.addCaveat(level, "for %.0f %% of the time kernels of unknown size are cut: as GEMMs of so many rows that take their time, or in proportion to them", 100*share)
+		v.addCaveat(noted.or(share > mostGuessed),
+			"for %.0f %% of the time kernels of unknown size are cut: as GEMMs of so many rows that take their time, or in proportion to them", 100*share)
 	}
 }
 
@@ -448,54 +424,34 @@ const (
 	shapeBeyond = 4.0
 )
 
-// shapes: GEMMs that the profile knows by its law only.
-func (v *assessment) shapes() {
-	var far machine.Question
-	var from [3]int64
-	worst := 0.0
+// lookups: GEMMs that the profile knows by its law only, and collectives outside what was measured.
+func (v *assessment) lookups() {
+	worst, gemm, beyond, size := 0.0, "", 1.0, ""
 	for _, q := range v.out.Lookups {
-		if q.Kind != machine.AboutGEMM {
-			continue
-		}
-		if shape, d := v.m.Nearest(q.M, q.N, q.K); d > worst {
-			far, from, worst = q, shape, d
+		switch q.Kind {
+		case machine.AboutGEMM:
+			if from, d := v.m.Nearest(q.M, q.N, q.K); d > worst {
+				worst, gemm = d, fmt.Sprintf("a GEMM of %dx%dx%d: the nearest one measured is %dx%dx%d", q.M, q.N, q.K, from[0], from[1], from[2])
+			}
+		case machine.AboutCollective:
+			if d, what := v.m.Library.Beyond(q.Op, q.Bytes, q.Ranks, q.Channels); d > beyond {
+				beyond, size = d, fmt.Sprintf("%s of %s", q.Op, what)
+			}
 		}
 	}
-	of := func() string {
-		return fmt.Sprintf("a GEMM of %dx%dx%d: the nearest one measured is %dx%dx%d", far.M, far.N, far.K, from[0], from[1], from[2])
-	}
-	switch {
-	case math.IsInf(worst, 1):
+	if math.IsInf(worst, 1) {
 		v.addCaveat(poor, "no GEMM was measured on %s", v.m.Profile)
-	case worst > shapeBeyond:
-		v.addCaveat(poor, "%s", of())
-	case worst > shapeFar:
-		v.addCaveat(noted, "%s", of())
+	} else if worst > shapeFar {
+		v.addCaveat(noted.or(worst > shapeBeyond), "%s", gemm)
+	}
+	if size != "" {
+		v.addCaveat(noted.or(beyond > 2), "%s", size)
 	}
 }
 
 // splitsBatches reports whether a schedule runs an iteration's batch in parts.
 func splitsBatches(out compare.Outcome) bool {
 	return out.Changed.Workload != nil && slices.ContainsFunc(out.Changed.Workload.Ops, func(op workload.Op) bool { return op.Batch > 0 })
-}
-
-// sizes: collectives outside what was measured.
-func (v *assessment) sizes() {
-	worst, why := 1.0, ""
-	for _, q := range v.out.Lookups {
-		if q.Kind != machine.AboutCollective {
-			continue
-		}
-		if d, what := v.m.Library.Beyond(q.Op, q.Bytes, q.Ranks, q.Channels); d > worst {
-			worst, why = d, fmt.Sprintf("%s of %s", q.Op, what)
-		}
-	}
-	switch {
-	case worst > 2:
-		v.addCaveat(poor, "%s", why)
-	case worst > 1:
-		v.addCaveat(noted, "%s", why)
-	}
 }
 
 // assumed: numbers that nobody measured and that this result hangs on.

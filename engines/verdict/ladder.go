@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -61,7 +60,7 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 	if over == nil {
 		over = func() bool { return false }
 	}
-	of := search{w: w, m: m, captured: Timed(w, captured), candidates: candidates, sc: sc, o: o, over: over, done: done, known: map[place]*Prediction{}, fastest: map[ofStrategy]whole{}}
+	of := search{w: w, m: m, captured: Timed(w, captured), candidates: candidates, sc: sc, o: o, over: over, done: done, known: map[place]*Prediction{}}
 	var ladders []Ladder
 	for _, phase := range of.captured.Each() {
 		c := climber{search: &of, phase: phase, tried: map[place]*Rung{}}
@@ -152,8 +151,6 @@ type search struct {
 	over       func() bool
 	done       func()
 	known      map[place]*Prediction // that were simulated, without results
-	mu         sync.Mutex
-	fastest    map[ofStrategy]whole
 }
 
 // A climber is the state of Climb on a phase.
@@ -163,15 +160,6 @@ type climber struct {
 	phase int             // from 1; 0: all iterations
 	tried map[place]*Rung // without results
 	last  []place         // of the rungs, the last one
-}
-
-// ofStrategy are the candidates of a strategy on a phase.
-type ofStrategy struct{ phase, strategy int }
-
-// whole is a prediction with its result.
-type whole struct {
-	at place
-	Prediction
 }
 
 // Others are what was tried, as predictions.
@@ -221,9 +209,6 @@ func (c *climber) try(list []place) error {
 			return err
 		}
 		p := Predict(c.w, c.captured, out)
-		for _, phase := range c.captured.Each() {
-			c.keep(ofStrategy{phase, list[i].strategy}, list[i], p.of(phase))
-		}
 		found[i] = p.withoutResult()
 		c.done()
 		return nil
@@ -249,17 +234,8 @@ func (p *Prediction) withoutResult() *Prediction {
 	return &q
 }
 
-// keep keeps the result of the fastest candidate of a strategy on a phase.
-func (c *climber) keep(of ofStrategy, at place, p Prediction) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f, ok := c.fastest[of]
-	if p.Result != nil && (!ok || cmp.Or(cmp.Compare(p.Expected, f.Expected), at.compare(f.at)) < 0) {
-		c.fastest[of] = whole{at, p}
-	}
-}
-
-// finish sorts what was tried, and collects what is to be judged. next is what was being tried and would have been tried next.
+// finish sorts what was tried, and simulates once more, for its result, what is to be judged. next is what was being tried and would
+// have been tried next.
 func (c *climber) finish(next []place) error {
 	for _, p := range next {
 		if c.tried[p] == nil {
@@ -267,8 +243,8 @@ func (c *climber) finish(next []place) error {
 			c.Strategies[p.strategy].NotTried++
 		}
 	}
-	places := slices.SortedFunc(maps.Keys(c.tried), place.compare)
-	for _, p := range places {
+	fastest := make([]*place, len(c.candidates))
+	for _, p := range slices.SortedFunc(maps.Keys(c.tried), place.compare) {
 		r := c.tried[p]
 		of := &c.Strategies[p.strategy]
 		of.Tried++
@@ -281,25 +257,25 @@ func (c *climber) finish(next []place) error {
 		}
 		of.Ran++
 		c.Tried = append(c.Tried, *r)
+		if f := fastest[p.strategy]; f == nil || r.Expected < c.tried[*f].Expected {
+			fastest[p.strategy] = &p
+		}
 	}
 	slices.SortStableFunc(c.Tried, func(a, b Rung) int { return cmp.Compare(a.Expected, b.Expected) })
 	judged := c.last
-	for i := range c.candidates {
-		if f, ok := c.fastest[ofStrategy{c.phase, i}]; ok && c.last == nil {
-			judged = append(judged, f.at)
+	for _, f := range fastest {
+		if f != nil && c.last == nil {
+			judged = append(judged, *f)
 		}
 	}
-	for _, p := range judged {
-		if f := c.fastest[ofStrategy{c.phase, p.strategy}]; f.at == p {
-			c.Last = append(c.Last, f.Prediction)
-			continue
-		}
-		out, err := compare.Run(c.w, c.m, c.candidates[p.strategy][p.index], c.sc, c.o) // a faster one is not likely
+	c.Last = make([]Prediction, len(judged))
+	return guard.Each(len(judged), func(i int) error {
+		out, err := compare.Run(c.w, c.m, c.candidates[judged[i].strategy][judged[i].index], c.sc, c.o)
 		if err != nil {
 			return err
 		}
 		again := Predict(c.w, c.captured, out)
-		c.Last = append(c.Last, again.of(c.phase))
-	}
-	return nil
+		c.Last[i] = again.of(c.phase)
+		return nil
+	})
 }

@@ -36,7 +36,7 @@ type pairRow struct {
 func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
 	bar := con.Progress(len(sel)*len(workload.Pairs(r.workload)), "replaying pairs")
-	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, r.reference, r.Outcomes, opts, func() { bar.Add(1) })
+	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, r.reference, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
