@@ -69,11 +69,8 @@ func overview() string {
 			effort = "none: a bound"
 		default:
 			var all []string
-			for _, w := range e.Ways {
+			for _, w := range plan.WaysOf(e, plan.Param{}) {
 				all = append(all, string(w.Effort))
-			}
-			if e.Work != "" {
-				all = append(all, string(plan.OwnKernel))
 			}
 			slices.SortFunc(all, func(a, b string) int { return plan.CompareEfforts(plan.Effort(a), plan.Effort(b)) })
 			effort = strings.Join(slices.Compact(all), ", ")
@@ -139,8 +136,12 @@ func tablesOf(e plan.Strategy) string {
 	b.WriteString("\n")
 	row("how to get", "collectives", "GPUs", "library", "how", "effort")
 	row("---", "---", "---", "---", "---", "---")
-	list := func(of string, ways []plan.Way, work string) {
+	list := func(of string, ways []plan.Way) {
 		for _, w := range ways {
+			if w.Effort == plan.OwnKernel {
+				row(of, "else", "", "none", w.Note, string(w.Effort))
+				continue
+			}
 			var ops []string
 			for _, op := range w.Ops {
 				ops = append(ops, op.String())
@@ -163,13 +164,10 @@ func tablesOf(e plan.Strategy) string {
 			}
 			row(what, strings.Join(ops, ", "), w.Vendor, strings.TrimSpace(w.Library+" "+w.Version), how, string(w.Effort))
 		}
-		if work != "" {
-			row(of, "else", "", "none", work, string(plan.OwnKernel))
-		}
 	}
-	list(e.Name, e.Ways, e.Work)
+	list(e.Name, plan.WaysOf(e, plan.Param{}))
 	for _, p := range e.Params {
-		list("`"+p.Name+"`", p.Ways, p.Work)
+		list("`"+p.Name+"`", plan.WaysOf(e, p))
 	}
 	return b.String()
 }

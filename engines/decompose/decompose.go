@@ -29,19 +29,15 @@ var Strategy = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies",
-			Ways: plan.WaysOf("variant"), Work: wavesWork,
 		},
 		{
 			Name: "chunks", Default: "4", Least: 1, Most: 1024, For: "variant=chunks|waves", Doc: "parts of each pair; waves: groups of whole waves",
-			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber}, Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each", Work: wavesWork,
-			Ways: plan.WaysOf("chunks"),
+			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber}, Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each",
 		},
 		plan.ChannelsParam.Only("variant=chunks|waves"),
 		plan.PriorityParam.Only("variant=chunks"),
 	},
 	DependsOn: []string{"launch.event"},
-	Ways:      plan.WaysOf("decompose"),
-	Work:      wavesWork,
 	Rows:      map[string]string{"comm_priority": "priority=on"},
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		if v["variant"] == "chunks" {
@@ -51,10 +47,6 @@ var Strategy = plan.Strategy{
 	},
 	Plan: planDecompose,
 }
-
-// wavesWork is what no library has: a GEMM that signals.
-const wavesWork = "a GEMM whose tiles count themselves by wave in memory, a kernel that waits for each group, and a library call behind it: " +
-	"FlashOverlap (EuroSys'26) shows one for compute capabilities 8.0, 8.6 and 8.9"
 
 func planDecompose(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	n := v.Int("chunks")

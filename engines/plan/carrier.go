@@ -41,16 +41,12 @@ var CarrierParams = [...]Param{
 		Doc: "what moves the bytes of all-gathers and all-to-alls within a node: workgroups on compute units (cu), copy engines (dma), " +
 			"or the few workgroups of NCCL's kernels over symmetric windows (symmetric)",
 		Costs: "dma and symmetric need registered buffers; dma takes memory bandwidth instead of compute units",
-		Work:  "a collective of asynchronous copies to each peer, on streams of their own",
-		Ways:  WaysOf("carrier"),
 	},
 	{
 		Name: "sums", Default: AsCaptured, Choices: sumNames, Replaces: true, Experimental: true, Ops: sumOps,
 		Doc: "what moves the bytes of reduce-scatters and all-reduces within a node: copy engines, and a kernel adds behind them (dma), " +
 			"or NCCL's kernels over symmetric windows, which add in the switch where it can (symmetric)",
 		Costs: "registered buffers; dma: memory for a part from each rank, for an all-reduce for the bytes of each other rank",
-		Work:  "copies from each peer between two barriers, and a kernel that adds",
-		Ways:  WaysOf("sums"),
 	},
 }
 

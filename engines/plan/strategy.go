@@ -53,8 +53,7 @@ type Strategy struct {
 	DependsOn []string // prefixes of profile keys that its result depends on, beyond those that all strategies need
 
 	// How to get it, and what of it was run on hardware (How, Unmeasured).
-	Ways       []Way                // the strategy itself; its parameters have theirs
-	Work       string               // what is to be built where no way is known
+	Ways       []Way                // the strategy itself; nil: as ways.csv has it
 	MeasuredOn []trace.CollectiveOp // collectives with which it was run on hardware; nil: any
 	Rows       map[string]string    // settings of measured rows that are not parameters' names or values: "impl=one_shot_all_reduce" is "impl=oneshot"
 
@@ -142,8 +141,7 @@ type Param struct {
 	ranWith  []trace.CollectiveOp `json:"-"`                  // of Ops, those with which other values than the default were run; nil: all
 	ranOn    []string             `json:"-"`                  // GPUs on which other values than the default were run; nil: ranOn
 	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
-	Ways     []Way                `json:"-"`                  // how to get another value than the default
-	Work     string               `json:"-"`                  // what is to be built where no way is known
+	Ways     []Way                `json:"-"`                  // how to get another value than the default; nil: as ways.csv has it
 	Replaces bool                 `json:"-"`                  // another value than the default moves the bytes of collectives by another kernel, or by copies
 	Alone    bool                 `json:"-"`                  // its ways are the whole schedule: those of the strategy are not needed
 

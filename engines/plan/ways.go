@@ -109,13 +109,20 @@ func readWays() map[string][]Way {
 	return ways
 }
 
-// WaysOf are the ways of the table to get a strategy, or a parameter's values, by name.
-func WaysOf(setting string) []Way {
-	ways, ok := waysTold[setting]
-	if !ok {
-		panic("engines/plan/ways.csv has no way to get " + setting)
+// WaysOf are the ways to get a strategy, or with a parameter of it another value than the default: those that it names itself, else
+// those of the table.
+func WaysOf(e Strategy, p Param) []Way {
+	own, told := p.Ways, waysTold[e.Name+"."+p.Name]
+	switch {
+	case p.Name == "":
+		own, told = e.Ways, waysTold[e.Name]
+	case told == nil:
+		told = waysTold[p.Name]
 	}
-	return slices.Clip(ways)
+	if own != nil {
+		return own
+	}
+	return told
 }
 
 // A Way is one way to get a strategy, or a value of one of its parameters, on a real system.
@@ -175,8 +182,8 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return p.Alone && set(p) })
 	overlapped := func(op trace.CollectiveOp) bool { return slices.Contains(t.Overlapped, op) } // only settings move these
 	moved := slices.DeleteFunc(slices.Clone(t.Ops), overlapped)
-	if !alone && len(moved) >= min(1, len(t.Ops)) && (len(s.Strategy.Ways) > 0 || s.Strategy.Work != "") {
-		need(t.choose(s, s.Strategy.Name, moved, s.Strategy.Ways, s.Strategy.Work))
+	if all := WaysOf(s.Strategy, Param{}); !alone && len(moved) >= min(1, len(t.Ops)) && len(all) > 0 {
+		need(t.choose(s, s.Strategy.Name, moved, all))
 	}
 	for _, p := range s.Strategy.Params {
 		ops := t.Ops
@@ -187,7 +194,7 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 			}
 		}
 		if set(p) {
-			ways, e := t.choose(s, p.Name+"="+s.Values[p.Name], ops, p.Ways, p.Work)
+			ways, e := t.choose(s, p.Name+"="+s.Values[p.Name], ops, WaysOf(s.Strategy, p))
 			for i := range ways {
 				ways[i].Costs = p.Costs
 			}
@@ -198,14 +205,18 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 }
 
 // choose returns those of all ways that hold for a selection, those of the target's framework
-// alone if it has some, and their effort. A collective without one is work.
-func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all []Way, work string) (ways []Way, effort Effort) {
+// alone if it has some, and their effort. A collective without one is work: an own kernel.
+func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all []Way) (ways []Way, effort Effort) {
+	work := Way{Effort: OwnKernel, Note: "no option or off-the-shelf kernel is known that does this"}
+	if i := slices.IndexFunc(all, func(w Way) bool { return w.Effort == OwnKernel }); i >= 0 {
+		work = all[i]
+	}
 	if len(ops) == 0 {
 		ops = []trace.CollectiveOp{trace.UnknownOp}
 	}
 	effort = ByFlag
 	for _, op := range ops {
-		found := slices.DeleteFunc(slices.Clone(all), func(w Way) bool { return !t.allows(w, op, s.Values) })
+		found := slices.DeleteFunc(slices.Clone(all), func(w Way) bool { return w.Effort == OwnKernel || !t.allows(w, op, s.Values) })
 		if own := func(w Way) bool { return w.Library == t.Framework }; t.Framework != "" && slices.ContainsFunc(found, own) {
 			found = slices.DeleteFunc(found, func(w Way) bool { return !own(w) })
 		}
@@ -217,7 +228,7 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 			found = group
 		}
 		if len(found) == 0 {
-			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
+			found = []Way{work}
 		}
 		of := found // an option of a framework is none of a program that may be of another, or of none
 		foreign := func(w Way) bool {
@@ -509,16 +520,12 @@ var (
 	ChannelsParam = Param{
 		Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured",
 		Tune: []int{2, 4, 8, 16, 24, 32}, Measured: []string{AnyNumber}, Costs: "fewer leave compute units to compute and move fewer bytes a second",
-		Work: "a collective kernel with that many workgroups",
-		Ways: WaysOf("channels"),
 	}
 	PriorityParam = Param{
 		Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups", Measured: []string{"off", "on"},
-		Ways: WaysOf("priority"),
 	}
 	GraphParam = Param{
 		Name: "graph", Default: AsCaptured, Choices: []string{AsCaptured, "on"}, Doc: "on: launched by a captured graph, the host costs nothing", Keep: true, ranOn: ranOn[:1],
 		Costs: "shapes and addresses must not change between iterations",
-		Ways:  WaysOf("graph"),
 	}
 )

@@ -17,16 +17,12 @@ var Bulk = plan.Strategy{
 		plan.ChannelsParam,
 		{
 			Name: "algorithm", Default: "library", Experimental: true, Replaces: true, Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured",
-			Work: "a collective kernel: the library has no such algorithm for this operation",
-			Ways: plan.WaysOf("algorithm"),
 		},
 		{
 			Name: "protocol", Default: "library", Experimental: true, Replaces: true, Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols",
-			Ways: plan.WaysOf("protocol"),
 		},
 		{
 			Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured", Measured: []string{plan.AnyNumber},
-			Ways: plan.WaysOf("programs"),
 		},
 		bucketParam,
 		keepParam.Ran("captured", "off"),
@@ -34,7 +30,6 @@ var Bulk = plan.Strategy{
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Plain: true,
-	Ways:  plan.WaysOf("bulk"),
 	Rows:  map[string]string{"comm_priority": ""}, // nothing runs beside a collective
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		return edit.Undecomposed(w, m, v.Int("channels"))

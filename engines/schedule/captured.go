@@ -49,8 +49,6 @@ var Captured = plan.Strategy{
 func graphParam() plan.Param {
 	p := plan.GraphParam.Ran(plan.AsCaptured, "on")
 	p.Choices, p.Doc = append(p.Choices, "off"), p.Doc+"; off: the host launches each operation of captured graphs"
-	p.Ways = slices.Concat(p.Ways, plan.WaysOf("graph=off"))
-	p.Ways[0].With = "graph=on"
 	return p
 }
 

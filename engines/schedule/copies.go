@@ -16,7 +16,6 @@ var copiesParam = plan.Param{
 	Name: "copies", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, copiesAhead}, Keep: true, Alone: true,
 	Doc:   "ahead: copies from the host's memory on a stream of their own, each group of them during the kernels before those that use it",
 	Costs: "a second buffer for what is copied, and the host's memory pinned", Measured: []string{plan.AsCaptured, copiesAhead},
-	Ways: plan.WaysOf("copies"),
 }
 
 // planCopies plans a workload whose copies from the host have a stream of their own: every operation keeps its place there.

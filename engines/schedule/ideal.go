@@ -18,7 +18,7 @@ var Ideal = plan.Strategy{
 	From:    "T3",
 	Summary: "max(compute, communication) of an iteration: no schedule of the same operations takes less",
 	Params: []plan.Param{
-		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums", Work: "a bound: no schedule that runs"},
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
 	},
 	Bound: true,
 	Plan: func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {

@@ -25,32 +25,27 @@ var Multistream = plan.Strategy{
 		bucketParam,
 		{
 			Name: "prefetch", Default: "0", Experimental: true, Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
-			Ops: plan.OnlyGathers, Costs: "the memory of one more block each", Work: "gathers issued that many modules ahead",
-			Ways: plan.WaysOf("prefetch"),
+			Ops: plan.OnlyGathers, Costs: "the memory of one more block each",
 		},
 		keepParam,
 		{
 			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; a step of inference that is one chain is split into so many batches; 0: as captured",
 			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains", Alone: true,
-			Ways: plan.WaysOf("interleave"),
 		},
 		{
 			Name: "schedule", Default: pipelineSchedules[0], Choices: pipelineSchedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc:      "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b",
 			Costs:    "gpipe: activations of all micro-batches; interleaved: more messages",
-			Work:     "a schedule that splits backward: gradients of weights as a call of their own",
 			Measured: []string{"captured", "gpipe", "1f1b", "interleaved", "zb"},
-			Ways:     plan.WaysOf("schedule"),
 		},
 		{
 			Name: "microbatches", Default: "0", Keep: true, Most: 1 << 12, For: "schedule=" + strings.Join(pipelineSchedules[1:], "|"), Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc: "pipelines: micro-batches that the batch of a step is divided into; 0: as captured", Costs: "smaller operations",
 			Measured: []string{plan.AnyNumber},
-			Ways:     plan.WaysOf("microbatches"),
 		},
 		{
 			Name: "groups", Default: "0", Experimental: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved and zb where the capture has one", Work: "stages of fewer layers",
+			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved and zb where the capture has one",
 		},
 		plan.GraphParam.Untried(),
 		plan.CarrierParams[0], plan.CarrierParams[1],
@@ -58,22 +53,17 @@ var Multistream = plan.Strategy{
 		{
 			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",
 			Tune: []int{2}, Costs: "memory of that many outputs",
-			Ways: plan.WaysOf("buffers"),
 		},
 		{
 			Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured", Measured: []string{plan.AnyNumber},
-			Work: "a GEMM kernel that requests that much dynamic shared memory: tile and stages of a Triton or CUTLASS kernel",
 		},
 		{
 			Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured", Measured: []string{plan.AnyNumber},
-			Work: "a persistent GEMM kernel, launched with that grid",
 		},
 		{
-			Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective", Costs: "compute on fewer units", Work: "a persistent GEMM kernel that leaves compute units free",
-			Ways: plan.WaysOf("carve"),
+			Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective", Costs: "compute on fewer units",
 		},
 	},
-	Ways: plan.WaysOf("multistream"),
 	// Compute is first in line anyway: the workgroups of a GEMM wait before those of the collective that follows it.
 	Rows:      map[string]string{"comm_priority": "priority=on", "compute_priority": "priority=off"},
 	Loop:      true,

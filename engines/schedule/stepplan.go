@@ -28,14 +28,12 @@ var (
 	bucketParam = plan.Param{
 		Name: "bucket_mb", Default: "0", Doc: "steps: MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); the first bucket closes at 1 MiB unless the captured one does not; 0: as captured",
 		Tune: []int{12, 25, 50, 100, 200}, Measured: []string{plan.AnyNumber}, Costs: "larger buckets start later",
-		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Work: "gradients copied into buckets of that size, and a collective for each",
-		Ways: plan.WaysOf("bucket_mb"),
+		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter},
 	}
 	keepParam = plan.Param{
 		Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "steps: on, no second gather in backward (fully_shard's reshard_after_forward=False); off, a second gather",
 		Measured: []string{"captured", "on", "off"}, Costs: "on keeps what forward gathers (parameters; keys and values) until backward",
-		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
-		Ways: plan.WaysOf("keep_gathered"),
+		Ops: plan.OnlyGathers,
 	}
 )
 
@@ -214,7 +212,6 @@ func channelsOf(name, kind string, ops []trace.CollectiveOp) plan.Param {
 		Name: name, Default: "0", Experimental: true, Ops: ops,
 		Doc:   "steps: workgroups of " + kind + " alone; 0: as channels says",
 		Costs: "fewer leave compute units to compute and move fewer bytes a second",
-		Work:  "a collective kernel with that many workgroups", Ways: plan.WaysOf(name),
 	}
 }
 

@@ -29,18 +29,16 @@ var Onesided = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "store", "oneshot", "twoshot", "ll", "multimem"}, Doc: "who moves the data, from where",
-			Measured: []string{"auto", "pull", "oneshot", "twoshot"}, Ways: plan.WaysOf("impl"), Work: "signals, copies or stores of that kernel",
+			Measured: []string{"auto", "pull", "oneshot", "twoshot"},
 		},
 		{
 			Name: "gemm", Default: "auto", Choices: []string{"auto", "whole", "chunks"}, For: "impl=" + pipelined, Doc: "whole: one kernel whose tiles wait for and post signals; chunks: as in PyTorch, one launch per shard, alternating between two streams; auto: chunks of captured kernels where PyTorch has that operator, else whole",
-			Measured: []string{"auto", "chunks"}, Ways: plan.WaysOf("gemm"), Work: pipelineWork,
+			Measured: []string{"auto", "chunks"},
 		},
-		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
-		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
+		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh"}, Doc: "order of tiles and copies; auto: the topology's"},
+		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency"},
 		{
 			Name: "norm", Default: "apart", Experimental: true, Choices: []string{"apart", "inside"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
-			Ways: plan.WaysOf("norm"),
-			Work: "an all-reduce kernel that normalises what it has added",
 		},
 		plan.GraphParam,
 	},
@@ -49,8 +47,6 @@ var Onesided = plan.Strategy{
 	Replaces:   true,
 	DependsOn:  []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
 	Plan:       planOnesided,
-	Ways:       plan.WaysOf("onesided"),
-	Work:       pipelineWork,
 	MeasuredOn: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter, trace.AllReduce},
 	Rows: map[string]string{
 		"impl=torch_fused_all_gather_matmul":     "impl=pull:gemm=chunks", // a library call a shard
@@ -63,8 +59,6 @@ var Onesided = plan.Strategy{
 
 // pipelined are the values of impl that make one pipeline of a GEMM and a collective.
 const pipelined = "auto|pull|push|store"
-
-const pipelineWork = "a GEMM that waits for, or posts, signals by tile, beside copies to symmetric memory"
 
 // chunksOps are the collectives whose pipelines PyTorch has.
 var chunksOps = []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}

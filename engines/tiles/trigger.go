@@ -32,21 +32,17 @@ var Trigger = plan.Strategy{
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
 	Params: []plan.Param{
 		{
-			Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"}, Work: needs,
+			Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"},
 			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls",
 		},
-		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
-		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
+		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first"},
+		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild: joinChains,
 	Future:  true,
-	Work:    needs,
 	Plan:    planTrigger,
 }
-
-// needs is what no GPU has.
-const needs = "hardware that no GPU has: a tracker at the memory controller, DMA engines that it starts, memory that adds"
 
 func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 	if why := pl.NoLinks(); why != "" {
