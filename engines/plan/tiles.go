@@ -48,6 +48,17 @@ func (x *Side) End(on *Stream) {
 	x.EndPair()
 }
 
+// WriteAsOne writes a pair as one kernel in place of all its operations, on the stream of its compute. then writes what
+// else must end before they count as done, such as a wait for the peers; nil: nothing.
+func (r *Rank) WriteAsOne(p *Pair, k *program.Kernel, then func(s *Stream)) {
+	x := r.SideOf(p)
+	x.On.Launch(x.Gap, LaunchOf(x.Compute, k))
+	if then != nil {
+		then(x.On)
+	}
+	x.End(x.On)
+}
+
 // Write launches a kernel in place of the compute operation, behind the library's fills.
 func (x *Side) Write(k *program.Kernel) {
 	x.On.Launch(x.WriteFills(x.On, x.Pair.FillsBefore[x.ID], x.Gap), LaunchOf(x.Compute, k))

@@ -100,12 +100,12 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 		}
 	}
 	return func(r *plan.Rank, p *plan.Pair) {
-		x := r.SideOf(p)
-		x.On.Launch(x.Gap, plan.LaunchOf(x.Compute, kernels[p.Index](x.Compute)))
-		if barred[p.Index] { // others wait for their peers' stores themselves
-			r.Barrier(x.On, pl.Arrived(p.Coll), len(p.First))
-		}
-		x.End(x.On)
+		compute, _ := r.Split(p)
+		r.WriteAsOne(p, kernels[p.Index](compute), func(s *plan.Stream) {
+			if barred[p.Index] { // others wait for their peers' stores themselves
+				r.Barrier(s, pl.Arrived(p.Coll), len(p.First))
+			}
+		})
 	}, ""
 }
 
