@@ -189,9 +189,9 @@ func callNameOf(name string) callName {
 		return launchesKernel
 	case strings.Contains(name, "DeviceSynchronize"):
 		return waitsForDevice
-	case strings.Contains(name, "StreamBeginCapture"):
+	case strings.Contains(name, "StreamBeginCapture"), strings.Contains(name, "GraphCreate"): // XLA records into graphs that it creates
 		return beginsCapture
-	case strings.Contains(name, "StreamEndCapture"):
+	case strings.Contains(name, "StreamEndCapture"), strings.Contains(name, "GraphInstantiate"), strings.Contains(name, "GraphLaunch"):
 		return endsCapture
 	}
 	return otherCall

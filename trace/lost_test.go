@@ -37,6 +37,10 @@ func launched(n Time, change func(b *Builder, row int32, i Time, s *Span, k *Ker
 		b.Run.Spans[len(b.Run.Spans)-1].Lane = b.Lane(Lane{Kind: HostThread, ID: 1, Rank: row, Peer: None})
 		call("cudaLaunchKernel", 4, 1<<21)
 		b.Run.Spans[len(b.Run.Spans)-1].Lane = b.Lane(Lane{Kind: HostThread, ID: 1, Rank: row, Peer: None})
+		for i, name := range []string{"cuGraphCreate (CudaGraph:7)", "cuLaunchKernel", "cuGraphLaunch (CudaGraph:5)"} { // as XLA records
+			call(name, Time(3+i), int64(1<<22+i))
+			b.Run.Spans[len(b.Run.Spans)-1].Lane = b.Lane(Lane{Kind: HostThread, ID: 2, Rank: row, Peer: None})
+		}
 	}
 	return b.Finish(Options{})
 }

@@ -145,7 +145,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool {
 		return s[0].Strategy.Bound || s[0].Strategy.Future && o.Strategy == "all"
 	})
-	if o.Strategy == "all" && r.HostBound() {
+	if o.Strategy == "all" && r.LaunchBound() {
 		graph, err := engines.ParseSelection(engines.CapturedSelection().Strategy.Name + ":graph=on")
 		if err != nil {
 			return err

@@ -29,6 +29,15 @@ func HostBound(w *workload.Workload, captured compare.Outcome) bool {
 	return bound(w, host, unseen)
 }
 
+// LaunchBound reports whether devices are idle for a tenth of the time of the captured schedule, or of a phase of it: for hosts,
+// or between kernels that these have launched. A graph shortens both.
+func LaunchBound(w *workload.Workload, captured compare.Outcome) bool {
+	return HostBound(w, captured) || slices.ContainsFunc(captured.Each(), func(phase int) bool {
+		t := TimesOf(w, captured.Of(phase))
+		return float64(t.Idle) > hostBound*float64(t.Total())
+	})
+}
+
 // bound reports whether devices wait for hosts: for their own, and for ranks that nobody captured where hosts launch the
 // collectives that waited for them, as these run the same kernels.
 func bound(w *workload.Workload, host, unseen float64) bool {

@@ -69,3 +69,14 @@ func TestEitherProgram(t *testing.T) {
 		}
 	}
 }
+
+// Idle time of a tenth is worth the replay of a graph whether hosts are waited for or launches take it; less is not.
+func TestLaunchBound(t *testing.T) {
+	w, captured, _ := overlapping(t)
+	for idle, want := range map[trace.Time]bool{5: false, 20: true} {
+		captured.Times = &overlap.Times{Compute: 100 - idle, Idle: idle}
+		if got := LaunchBound(w, captured); got != want {
+			t.Errorf("idle for %d %%: %v", idle, got)
+		}
+	}
+}

@@ -39,6 +39,7 @@ func isCheap(w *workload.Workload, p Prediction) bool {
 func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
 	v.Confidence = Predict(w, captured, captured).Confidence
+	nothing := "" // to overlap; said behind a graph that pays
 	applies := slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
 	switch {
 	case !applies && len(w.Collectives) == 0:
@@ -46,21 +47,23 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		switch inside := InsideText(w, &captured.Machine); {
 		case inside != "": // said of every trace
 		case w.Opaque():
-			v.say("the trace shows no communication, and not what whole graphs consist of")
+			nothing = "the trace shows no communication, and not what whole graphs consist of"
 		default:
-			v.say("nothing to overlap: the trace has no communication%s", copiesText(w, captured))
+			nothing = "nothing to overlap: the trace has no communication" + copiesText(w, captured)
 		}
 	case !applies && why != "": // else no other strategy was selected
 		v.Kind = NothingToCompare
-		v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+		nothing = fmt.Sprintf("nothing to compare: no overlap strategy applies to this trace (%s)", why)
 	case len(list) == 0:
 		v.Kind = NothingToCompare
 	}
 	if i := slices.IndexFunc(list, func(c Prediction) bool { return c.likely() }); i >= 0 {
 		v.win(w, captured, list, i)
-		return
 	}
-	if v.Kind == NothingToCompare {
+	if nothing != "" {
+		v.say("%s", nothing)
+	}
+	if v.Kind == Winner || v.Kind == NothingToCompare {
 		return
 	}
 	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })

@@ -187,7 +187,7 @@ func (r *Replayed) settings(con *cli.Console, m machine.Machine, opts replay.Opt
 	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
-		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
+		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !r.LaunchBound()
 	})
 	sel = append(sel, carriers...)
 	bar.More(len(sel))
@@ -234,8 +234,8 @@ func (r *Replayed) Under(ctx context.Context, m machine.Machine, seed int64, sel
 	return ctx.Err()
 }
 
-// HostBound reports whether the host bounds the captured schedule.
-func (r *Replayed) HostBound() bool { return verdict.HostBound(r.workload, r.reference) }
+// LaunchBound reports whether a graph of the captured schedule is worth a replay.
+func (r *Replayed) LaunchBound() bool { return verdict.LaunchBound(r.workload, r.reference) }
 
 // Climb searches changes of the captured schedule one after the other, as verdict.Climb does, and judges the last of each phase.
 func (r *Replayed) Climb(m machine.Machine, candidates [][]plan.Selection, opts replay.Options, over func() bool, done func()) ([]verdict.Ladder, error) {
