@@ -186,21 +186,26 @@ func (r *Replayed) capturedTimes() (times, profiled string) {
 	return capturedText(r.workload, r.reference), profiled
 }
 
-// Step is what a captured step takes, of each phase, without the profiler, and what it took with it if that differs, as text; and
-// how long the trace shows it.
+// Step is what a captured step took, of each phase, and what it is estimated to take without the profiler if that differs, as text;
+// and how long the trace shows it.
 func (r *Replayed) Step() (text string, shown trace.Time) {
 	text, profiled := r.capturedTimes()
-	if r.Phases != nil {
-		return strings.TrimSpace(text + " " + profiled), 0
+	if r.Phases == nil {
+		text, shown = trace.Micros(r.reference.Expected), r.reference.Expected
 	}
-	text, shown = trace.Micros(r.reference.Expected), r.reference.Expected
-	if profiled != "" {
-		text, shown = text+" "+profiled, trace.Time(r.Measured)
+	switch {
+	case profiled == "":
+		return text, shown
+	case strings.HasPrefix(profiled, simulated):
+		return r.measured() + ", simulated " + text, trace.Time(r.Measured)
 	}
-	return text, shown
+	return r.measured() + ", estimated " + text + " without the profiler", trace.Time(r.Measured)
 }
 
-// withoutProfiler says that times are without the profiler, where that changes them, and what the captured ones are; else nothing.
+// simulated begins what is said of times that are longer than the captured ones.
+const simulated = "simulated"
+
+// withoutProfiler says that times are estimates without the profiler, where that changes them, and what the captured ones are; else nothing.
 // otherClock is that times are of another clock.
 func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
@@ -217,9 +222,9 @@ func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock 
 	case w.Rescaled == nil && (otherClock || !differ):
 		return ""
 	case w.Rescaled == nil && above: // a profiler shortens nothing
-		return "simulated (" + was + " captured)"
+		return simulated + " (" + was + " captured)"
 	}
-	profiled, with := "without the profiler", "it"
+	profiled, with := "estimated without the profiler", "it"
 	if loads := loaded(w); 10*loads > steps.Time() {
 		profiled, with = profiled+" and "+trace.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
 	}
