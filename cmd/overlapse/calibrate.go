@@ -53,12 +53,7 @@ Nothing is fitted to them: they are predicted with the new profile and with the 
 the first lines of the output give the errors by strategy.`,
 		Example: `  overlapse calibrate mymachine -o mine.yaml
   overlapse calibrate calibrate.jsonl more/calibrate.jsonl --base h200 -o mine.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
-			}
-			return nil
-		},
+		Args: needs("at least one file of rows"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.files = args
 			return a.calibrate(c.Context(), o)

@@ -47,12 +47,7 @@ of these steps, without shapes; --profiler torch uses PyTorch's profiler there t
 engines have switches of their own (trace/FORMATS.md).`,
 		Example: `  overlapse capture -- torchrun --nproc-per-node 8 train.py --config 7b.toml
   overlapse capture -o before --steps 2 --warmup 20 -- torchrun --nproc-per-node 8 train.py`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Errorf("capture needs the command to run, after -- (see overlapse capture --help)")
-			}
-			return nil
-		},
+		Args: needs("the command to run, after --"),
 		RunE: func(c *cobra.Command, args []string) error { return a.capture(c.Context(), o, args) },
 	}
 	f := c.Flags()

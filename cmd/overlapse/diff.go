@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // diffOptions are the flags of `overlapse diff`.
@@ -38,8 +36,7 @@ exposed communication, idle), cause of idle time, rank, kernel class, kernel and
 Times are per step if both traces mark steps, and means over ranks.
 
 A and B are traces, or both folders written by replay -o, whose strategies are compared
-by name. With one trace, --strategy names the two strategies to replay and compare; with
-one such folder, two that it holds.
+by name. With one trace, --strategy names the two strategies to replay and compare.
 
 --fail-above 3% exits with 3 if the time of a step, exposed communication or waiting for
 ranks grew by more than 3 % of A's step, and by more than twice the standard error over the
@@ -92,8 +89,6 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	var d results.Difference
 	var err error
 	switch {
-	case len(args) == 1 && results.IsResult(args[0]):
-		d, err = a.diffRuns(args[0], o.Strategy)
 	case len(args) == 1:
 		d, err = a.diffStrategies(ctx, o, args[0])
 	default:
@@ -180,20 +175,4 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d
 		}
 	}
 	return results.Simulated(r, w, &r.Outcomes[0], &r.Outcomes[1]), nil
-}
-
-// diffRuns compares two runs of a folder written by replay -o.
-func (a *app) diffRuns(path, strategies string) (d results.Difference, err error) {
-	run, err := a.Open(filepath.Join(path, "timeline.json.gz"), "")
-	if err != nil {
-		return d, err
-	}
-	views, err := viewsOf(merge.Split(run), viewOptions{Flags: input.Flags{Path: path, Strategy: strategies}})
-	if err == nil && len(views) != 2 {
-		err = cli.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
-	}
-	if err != nil {
-		return d, err
-	}
-	return results.Recorded(path, views[0].Run, views[1].Run)
 }

@@ -61,7 +61,7 @@ such a file; the settings of its overlap scheduling that the prediction favours 
 	o.forms().flag(c, &o.to, "to")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write, a folder for kineto; default: standard output")
-	f.StringVar(&o.strategy, "strategy", "", "write the predicted schedule of this strategy, or of a folder written by replay -o the one of this name")
+	f.StringVar(&o.strategy, "strategy", "", "write the predicted schedule of this strategy")
 	f.BoolVar(&o.isolated, "isolated", false, "kineto: the captured profiles with the durations that kernels take alone")
 	return c
 }

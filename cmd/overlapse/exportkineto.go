@@ -28,35 +28,23 @@ import (
 	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/plain"
-	"github.com/overlapse/overlapse/viz/tui"
 )
 
-// exported is the run to write: the trace, one strategy of it, or a run of a folder written by
-// replay -o; and the operators behind a simulated run, where they are known.
+// exported is the run to write: the trace or one strategy of it; and the operators behind a simulated run, where they are known.
 func (a *app) exported(ctx context.Context, o exportOptions) (*trace.Run, *chrome.Operators, error) {
-	shown := viewOptions{Flags: input.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}}
-	switch {
-	case o.strategy == "" && shown.timeline() == o.path:
-		run, err := a.Open(o.path, o.machine)
+	if o.strategy == "" {
+		run, err := a.One(o.path, o.machine)
 		return run, nil, err
-	case shown.timeline() != o.path:
-		views, _, err := a.views(ctx, shown, new(tui.Options))
-		if err == nil && len(views) != 1 {
-			err = cli.Errorf("%s holds %d runs: name one with --strategy", o.path, len(views))
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		return views[0].Run, nil, nil
 	}
-	sel, w, m, err := input.Prepare(&a.Reader, shown.Flags, engines.ParseSelection)
+	flags := input.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}
+	sel, w, m, err := input.Prepare(&a.Reader, flags, engines.ParseSelection)
 	if err == nil && len(sel) != 1 {
 		err = cli.Errorf("--strategy %q: give one strategy to write, not %d", o.strategy, len(sel))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := compare.Run(w, m, sel[0], shown.Scenario(), replay.Options{To: trace.Infinity, Stop: input.StopFunc(ctx)})
+	out, err := compare.Run(w, m, sel[0], flags.Scenario(), replay.Options{To: trace.Infinity, Stop: input.StopFunc(ctx)})
 	if err == nil && out.Result == nil {
 		err = cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
 	}
@@ -82,11 +70,6 @@ func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
 	run, operators, err := a.exported(ctx, o)
 	if err != nil {
 		return err
-	}
-	for i := range run.Ranks {
-		if run.Ranks[i].Run != run.Ranks[0].Run {
-			return cli.Errorf("%s holds several runs: name one with --strategy", o.path)
-		}
 	}
 	var names []string
 	for i := range run.Ranks {

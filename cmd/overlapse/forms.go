@@ -43,8 +43,7 @@ func (f forms[R]) flag(c *cobra.Command, to *string, flag string) {
 		}
 		help = append(help, x.name)
 	}
-	last := len(help) - 1
-	cli.ChoiceFlag(c, to, flag, names[0], strings.Join(help[:last], ", ")+" or "+help[last], names...)
+	cli.ChoiceFlag(c, to, flag, names[0], cli.Listed(help), names...)
 }
 
 // named is the form of a name, which the flag has checked.

@@ -39,12 +39,7 @@ An answer has less than 2,000 tokens, and ends with the commands that show its n
 the timeline. samples/capture/SKILL.md teaches an assistant the loop.`,
 		Example: `  overlapse mcp traces
   {"mcpServers": {"overlapse": {"command": "overlapse", "args": ["mcp", "/data/traces"]}}}`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Errorf("mcp needs the folders whose traces may be read (see overlapse mcp --help)")
-			}
-			return nil
-		},
+		Args: needs("the folders whose traces may be read"),
 		RunE: func(c *cobra.Command, args []string) error {
 			roots, err := input.NewRoots(args)
 			if err != nil {

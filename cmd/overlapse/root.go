@@ -240,10 +240,20 @@ func onePath(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// needs is the argument check of commands that take at least one of something.
+func needs(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cli.Errorf("%s needs %s (see overlapse %s --help)", c.Name(), what, c.Name())
+		}
+		return nil
+	}
+}
+
 // tracePaths is the argument check of commands that take one trace, in one or several files.
 func tracePaths(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cli.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
+	if err := needs("the path of a trace, or the paths of its ranks")(c, args); err != nil {
+		return err
 	}
 	for _, path := range args {
 		if len(args) > 1 && (input.IsYAML(path) || path == "-") {

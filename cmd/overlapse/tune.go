@@ -215,14 +215,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	a.Say(r.Title(tried))
-	fmt.Fprintln(a.Out)
-	for _, s := range found.Verdict.Sentences {
-		a.Say(s)
-	}
-	if found.Rescaled != nil {
-		a.Say(results.RescaledText(found.Rescaled))
-	}
+	r.PrintFound(a.Console, tried)
 	if o.memory > 0 {
 		a.Say(refusedText(w, sc.MemoryLimit, found.Strategies))
 	}
@@ -240,8 +233,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		results.PrintRescaled(a.Console, found.Rescaled)
 	}
 	fmt.Fprintln(a.Out)
-	r.PrintAdvice(a.Console)
-	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(workload.Pairs(w))))
+	r.PrintAdvice(a.Console, a.afterTuning(o, found.Verdict, len(workload.Pairs(w))))
 	return o.failedError(found.Strategies)
 }
 

@@ -23,6 +23,7 @@ import (
 //	        |  |C0|C1|C2|C3|          |    w |C0   w|C1   w|C2|       |copy |copy|
 var Strategy = plan.Strategy{
 	Name:    "decompose",
+	Plainly: "chunks side by side",
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
 	Saves:   "chunks are tiled anew, and may leave fewer compute units idle in the last wave",
 	Summary: "the communication of one piece alongside the compute of the next, on two streams",

@@ -39,6 +39,7 @@ type Strategy struct {
 	Name    string  // as in --strategy
 	From    string  // paper or system
 	Summary string  // one line
+	Plainly string  // what it changes, in a few plain words, where libraries have none for it
 	Params  []Param // in printing order
 
 	Inside    bool     // overlaps inside kernels: phases of workgroups are recorded

@@ -17,6 +17,7 @@ import (
 // the next (rules W6 to W9), in a step each as early as its data allow (rules W10, W11, W13 and W14).
 var Multistream = plan.Strategy{
 	Name:    "multistream",
+	Plainly: "earlier collectives",
 	From:    "resource-aware overlap; DDP, FSDP2",
 	Summary: "collectives on streams of their own, as early as their data and the settings allow",
 	Params: []plan.Param{

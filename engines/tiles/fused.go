@@ -28,6 +28,7 @@ import (
 // output (SC'24 section III, rules U1, U2 and U4).
 var Fused = plan.Strategy{
 	Name:    "fused",
+	Plainly: "one fused kernel",
 	From:    "fused computation-collective operators, SC'24",
 	Saves:   "the stores and reloads of intermediate results, and the collective's kernel with its launch and protocol",
 	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",

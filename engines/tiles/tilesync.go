@@ -25,6 +25,7 @@ import (
 //	consumer |   C0....wait|C0|C1|     waits in its slot until its row is there
 var Tilesync = plan.Strategy{
 	Name:    "tilesync",
+	Plainly: "GEMMs tile by tile",
 	From:    "cuSync",
 	Saves:   "compute units that are idle in the producer's last wave run the consumer",
 	Summary: "dependent GEMMs side by side, tiles waiting for tiles",

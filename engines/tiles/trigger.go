@@ -27,6 +27,7 @@ import (
 //	DMA     |           |     2 →  |     3 →  |          |  N-2 rounds
 var Trigger = plan.Strategy{
 	Name:    "trigger",
+	Plainly: "stores that start transfers",
 	From:    "T3",
 	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",

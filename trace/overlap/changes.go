@@ -22,6 +22,7 @@ type Operation struct {
 	Layer      string // the module that it is of; "": unknown
 	Kind       trace.Kind
 	Rank       int32 // row of the run's Ranks
+	Lane       trace.LaneID
 	Start, End trace.Time
 }
 
@@ -46,7 +47,7 @@ var changedNames = [numChanged]string{"removed", "added", "moved", "longer", "sh
 const leastDrawn = 0.001
 
 // ChangesOf is the difference of a step of B against one of A, of the same ranks, which takes a time in A: as a run of A's ranks at A's
-// times, with a lane for each kind of change, and in a sentence of means over ranks.
+// times, with a lane of the modules that it computes and one for each kind of change, and in a sentence of means over ranks.
 func ChangesOf(ranks []trace.Rank, a, b []Operation, step trace.Time) (changes *trace.Run, said string) {
 	var builder trace.Builder
 	own := 0 // ranks with operations
@@ -61,6 +62,7 @@ func ChangesOf(ranks []trace.Rank, a, b []Operation, step trace.Time) (changes *
 			lane := trace.Lane{Kind: trace.Changed, Rank: int32(row), ID: int64(i), Peer: trace.None, Name: name}
 			lanes = append(lanes, builder.Lane(lane))
 		}
+		addLayers(&builder, a, int32(row))
 		pairs := counterparts(a, b, int32(row))
 		if len(pairs) > 0 {
 			own++
@@ -85,6 +87,41 @@ func ChangesOf(ranks []trace.Rank, a, b []Operation, step trace.Time) (changes *
 	}
 	changes = builder.Finish(trace.Options{Name: "what changes", Simulated: true, KeepZero: true, Linked: true, Unmatched: true})
 	return changes, t.said(float64(max(1, own)))
+}
+
+// addLayers adds a lane with the modules of the kernels on the lane that a rank computes on longest: from the first to the last of those
+// in a row that are of one module. Without modules there is no lane.
+func addLayers(b *trace.Builder, all []Operation, rank int32) {
+	computes := map[trace.LaneID]trace.Time{}
+	longest := trace.LaneID(trace.None)
+	for _, o := range all {
+		if o.Rank != rank || o.Kind != trace.Compute {
+			continue
+		}
+		if computes[o.Lane] += o.dur(); longest == trace.None || computes[o.Lane] > computes[longest] {
+			longest = o.Lane
+		}
+	}
+	work := slices.DeleteFunc(slices.Clone(all), func(o Operation) bool {
+		return o.Rank != rank || o.Kind != trace.Compute || o.Lane != longest
+	})
+	if !slices.ContainsFunc(work, func(o Operation) bool { return o.Layer != "" }) {
+		return
+	}
+	slices.SortStableFunc(work, func(x, y Operation) int { return cmp.Compare(x.Start, y.Start) })
+	lane := b.Lane(trace.Lane{Kind: trace.Annotation, Rank: rank, Peer: trace.None, Name: "layers"})
+	for len(work) > 0 {
+		n := slices.IndexFunc(work, func(o Operation) bool { return o.Layer != work[0].Layer })
+		if n < 0 {
+			n = len(work)
+		}
+		if work[0].Layer != "" {
+			b.Add(trace.Span{
+				Start: work[0].Start, End: work[n-1].End, Name: b.Intern(work[0].Layer), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Marker,
+			})
+		}
+		work = work[n:]
+	}
 }
 
 // change is how much longer the operation takes in B.

@@ -77,6 +77,19 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// The modules of kernels have a lane, one span for those in a row; kernels of no module and of other lanes, and collectives have none.
+func TestLayersOfChanges(t *testing.T) {
+	a := operations("AABBCCDDAA", "..gg......", "....E.....")
+	for i, layer := range map[int]string{0: "h.0", 1: "h.0", 3: "h.1", 4: "h.0", 5: "h.1", 6: "h.1"} {
+		a[i].Layer = layer
+	}
+	a[6].Lane = 1
+	want := []string{"layers h.0 0-4", "layers h.0 8-10", "layers h.1 6-8"}
+	if got := changesDrawn(ChangesOf([]trace.Rank{{ID: 0}}, a, a, 10e6)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A step against itself has no change; what is removed and added accounts for every difference in number; every operation is in one pair.
 func TestChangesAccount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

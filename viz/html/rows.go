@@ -250,7 +250,7 @@ func stripRow(t *layout.Timeline, i int, d *dictionary) row {
 
 func laneRow(t *layout.Timeline, i int, texts *texts) row {
 	run, lane, shift := t.Run(i), t.Run(i).Lanes[t.Rows[i].Lane], t.Offset(i)
-	out := row{Label: t.Rows[i].Label, Detail: lane.Kind == trace.Annotation}
+	out := row{Label: t.Rows[i].Label, Detail: lane.Kind == trace.Annotation && !layout.IsChanges(run)}
 	layout.Flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
 		s := run.Spans[id]
 		out.spans = append(out.spans, segment{from + shift, to + shift, uint8(t.Class(i, id)), texts.name(s), texts.detail(t, i, id)})

@@ -65,7 +65,8 @@ func operations(w *workload.Workload, run *trace.Run, steps *plan.Steps) (list [
 		}
 		name, size := kindOfWork(run, s)
 		list = append(list, overlap.Operation{
-			Name: name, Size: size, Layer: layers[op.ID], Kind: s.Kind, Rank: run.Lanes[s.Lane].Rank, Start: s.Start, End: s.End,
+			Name: name, Size: size, Layer: layers[op.ID], Kind: s.Kind, Rank: run.Lanes[s.Lane].Rank, Lane: s.Lane,
+			Start: s.Start, End: s.End,
 		})
 	})
 	return list
@@ -95,7 +96,10 @@ func layersOf(w *workload.Workload) []string {
 			ranges[of{l.Rank, l.Kind}] = append(ranges[of{l.Rank, l.Kind}], s)
 		}
 	}
-	around := func(list []trace.Span, from, to trace.Time) (layer string) {
+	for _, list := range ranges {
+		around(w.Run, list)
+	}
+	innermost := func(list []trace.Span, from, to trace.Time) (layer string) {
 		shortest := trace.Infinity
 		end, _ := slices.BinarySearchFunc(list, from+1, func(s trace.Span, t trace.Time) int { return cmp.Compare(s.Start, t) })
 		for _, s := range list[max(0, end-mostRanges):end] {
@@ -109,12 +113,33 @@ func layersOf(w *workload.Workload) []string {
 	for id := range w.Ops {
 		op, row := &w.Ops[id], w.Rows[w.Ops[id].Rank]
 		device, host := ranges[of{row, trace.Annotation}], ranges[of{row, trace.HostThread}]
-		layers[id] = cmp.Or(around(device, op.Start, op.End), around(host, op.Issued, op.Issued))
+		layers[id] = cmp.Or(innermost(device, op.Start, op.End), innermost(host, op.Issued, op.Issued))
 		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {
 			layers[id] = modulePath.FindString(strings.ReplaceAll(o.Name, "']['", "/")) // p['layer3']['attn'] is a parameter
 		}
 	}
 	return layers
+}
+
+// around lets a range before the work of a module reach to the end of the one behind it, as FSDP marks both: from pre_forward (blocks.3)
+// to post_forward (blocks.3), and from pre_backward (blocks.3) to the first post_backward_accumulate (blocks.3).
+func around(run *trace.Run, ranges []trace.Span) {
+	begun := map[string]int{} // index of the range before, by lane and the beginning of the name of the one behind
+	for i, s := range ranges {
+		what, module, _ := strings.Cut(run.NameOf(s), " ")
+		lane := fmt.Sprint(s.Lane, " ")
+		if before := strings.Replace(what, "pre_", "post_", 1); before != what {
+			begun[lane+before+module] = i
+			continue
+		}
+		for _, part := range []string{"", "_accumulate"} {
+			key := lane + strings.TrimSuffix(what, part) + module
+			if at, ok := begun[key]; ok {
+				ranges[at].End = max(ranges[at].End, s.End)
+				delete(begun, key)
+			}
+		}
+	}
 }
 
 // mostRanges is among how many ranges that began before it an operation's layer is sought.

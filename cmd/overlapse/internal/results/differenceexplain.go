@@ -310,7 +310,7 @@ func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
 	with := ""
 	if a, b := took[0][d.Phase], took[1][d.Phase]; a > 0 && b > 0 {
 		if x.Measured = float64(b)/float64(a) - 1; trace.Percent(x.Measured) != trace.Percent(d.Change) {
-			with = fmt.Sprintf(" without the profiler (%s with it)", trace.Percent(d.Change))
+			with = fmt.Sprintf(" by estimate without the profiler (%s with it)", trace.Percent(d.Change))
 		}
 	}
 	if len(d.A.samples) > 0 && len(d.B.samples) > 0 {

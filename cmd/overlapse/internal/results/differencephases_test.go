@@ -57,7 +57,7 @@ func TestPhasesDiffer(t *testing.T) {
 		t.Error(failed)
 	}
 
-	// So do results that were written, and their runs.
+	// So do results that were written.
 	folder := t.TempDir()
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -69,15 +69,6 @@ func TestPhasesDiffer(t *testing.T) {
 	same, err := ofFolders(folder, folder)
 	if err != nil || len(same.Phases) != 2 || same.Phases[0].A.Time != 2_800_000 || same.Phases[1].A.Time != 280_000 {
 		t.Fatalf("%v %+v", err, same)
-	}
-	runs, err := Recorded(folder, &trace.Run{Name: "captured"}, &trace.Run{Name: "multistream interleave=2"})
-	if err != nil || len(runs.Phases) != 2 {
-		t.Fatalf("%v %+v", err, runs)
-	}
-	for _, p := range runs.Phases {
-		if got := p.Change - changes[p.Phase]; got > 1e-6 || got < -1e-6 || len(p.Rows) == 0 {
-			t.Errorf("%s: %+.4f, the table has %+.4f", p.Phase, p.Change, changes[p.Phase])
-		}
 	}
 }
 

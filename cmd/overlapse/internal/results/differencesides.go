@@ -187,38 +187,6 @@ func replayedSide(r *Replayed, w *workload.Workload, out compare.Outcome) side {
 	return s
 }
 
-// Recorded compares two runs of a folder written by replay -o: whole runs, or where phases are answered apart the times that its
-// result has of each.
-func Recorded(path string, a, b *trace.Run) (Difference, error) {
-	result, err := Read(filepath.Join(path, resultFile))
-	if err != nil {
-		return Difference{}, err
-	}
-	var each []Difference
-	for _, x := range result.rows(a.Name) {
-		for _, y := range result.rows(b.Name) {
-			if x.Phase != "" && x.Phase == y.Phase {
-				each = append(each, differenceOf(x.side(a.Name, 1), y.side(b.Name, 1)))
-			}
-		}
-	}
-	if each == nil {
-		return differenceOf(recordedSide(a), recordedSide(b)), nil
-	}
-	return apart(each), nil
-}
-
-// recordedSide is a whole run of such a folder.
-func recordedSide(run *trace.Run) side {
-	s := side{Name: run.Name, items: overlap.Items(run, nil, nil), run: run}
-	for _, item := range s.items {
-		if item.Group == overlap.ByState {
-			s.Time += item.Time
-		}
-	}
-	return s
-}
-
 // opTimes is when the first kernel of each operation starts and the last ends; a start
 // after the end: it did not run.
 func opTimes(run *trace.Run, ops int) (starts, ends []trace.Time) {
@@ -314,13 +282,6 @@ func ofFolders(a, b string) (Difference, error) {
 		each = append(each, d)
 	}
 	return apart(each), nil
-}
-
-// rows are those of a recorded run, which is named after strategy and settings.
-func (r *Replayed) rows(run string) []Row {
-	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
-		return !row.Applies || run != row.Name()
-	})
 }
 
 // side is the row's time by state, of a result with some iterations.

@@ -11,7 +11,7 @@ import (
 // WriteMarkdown writes the result as a comment on a pull request: the verdict and the table.
 func WriteMarkdown(w io.Writer, r *Replayed) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### overlapse: %s\n\n", cli.Markdown(r.Title(0)))
+	fmt.Fprintf(&b, "### overlapse: %s\n\n", cli.Markdown(r.title(0)))
 	for i, sentence := range append(r.Verdict.Sentences, r.answers()...) {
 		form := "- %s\n"
 		if i == 0 {

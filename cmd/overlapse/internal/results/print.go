@@ -21,7 +21,7 @@ import (
 // nobody would choose tonight; why adds all reasons.
 func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 	say := con.Say
-	say(r.Title(0))
+	say(r.title(0))
 	fmt.Fprintln(con.Out)
 	r.printVerdict(con, why)
 	for _, s := range r.answers() {
@@ -65,7 +65,7 @@ func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 	default:
 		r.printModel(con, "; reasons: --why")
 	}
-	PrintNext(con, r.next(input))
+	printNext(con, r.next(input))
 }
 
 // printVerdict prints the sentences of the verdict, and behind each recommendation how to get it and what it changes.
@@ -149,9 +149,9 @@ func (r *Replayed) printModel(con *cli.Console, more string) {
 	con.Labelled("model", said+more)
 }
 
-// Title names the input, the machine, the iterations, and what differs from the capture; of a search how many settings were
+// title names the input, the machine, the iterations, and what differs from the capture; of a search how many settings were
 // tried, else 0.
-func (r *Replayed) Title(tried int) string {
+func (r *Replayed) title(tried int) string {
 	parts := []string{r.Path, cli.MachineText(r.Machine, r.Guess)}
 	times, profiled := r.capturedTimes()
 	switch ranks := cli.Counted(r.Ranks, "rank"); {
@@ -177,6 +177,18 @@ func (r *Replayed) Title(tried int) string {
 	return strings.Join(parts, " · ")
 }
 
+// PrintFound prints the verdict of a search that tried some settings.
+func (r *Replayed) PrintFound(con *cli.Console, tried int) {
+	con.Say(r.title(tried))
+	fmt.Fprintln(con.Out)
+	for _, s := range r.Verdict.Sentences {
+		con.Say(s)
+	}
+	if r.Rescaled != nil {
+		con.Say(rescaledText(r.Rescaled))
+	}
+}
+
 // capturedTimes says how many iterations were captured and what one takes in the captured schedule, of each phase, and whether
 // that is without the profiler.
 func (r *Replayed) capturedTimes() (times, profiled string) {
@@ -186,21 +198,26 @@ func (r *Replayed) capturedTimes() (times, profiled string) {
 	return capturedText(r.workload, r.reference), profiled
 }
 
-// Step is what a captured step takes, of each phase, without the profiler, and what it took with it if that differs, as text; and
-// how long the trace shows it.
+// Step is what a captured step took, of each phase, and what it is estimated to take without the profiler if that differs, as text;
+// and how long the trace shows it.
 func (r *Replayed) Step() (text string, shown trace.Time) {
 	text, profiled := r.capturedTimes()
-	if r.Phases != nil {
-		return strings.TrimSpace(text + " " + profiled), 0
+	if r.Phases == nil {
+		text, shown = trace.Micros(r.reference.Expected), r.reference.Expected
 	}
-	text, shown = trace.Micros(r.reference.Expected), r.reference.Expected
-	if profiled != "" {
-		text, shown = text+" "+profiled, trace.Time(r.Measured)
+	switch {
+	case profiled == "":
+		return text, shown
+	case strings.HasPrefix(profiled, simulated):
+		return r.measured() + ", simulated " + text, trace.Time(r.Measured)
 	}
-	return text, shown
+	return r.measured() + ", estimated " + text + " without the profiler", trace.Time(r.Measured)
 }
 
-// withoutProfiler says that times are without the profiler, where that changes them, and what the captured ones are; else nothing.
+// simulated begins what is said of times that are longer than the captured ones.
+const simulated = "simulated"
+
+// withoutProfiler says that times are estimates without the profiler, where that changes them, and what the captured ones are; else nothing.
 // otherClock is that times are of another clock.
 func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
@@ -217,9 +234,9 @@ func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock 
 	case w.Rescaled == nil && (otherClock || !differ):
 		return ""
 	case w.Rescaled == nil && above: // a profiler shortens nothing
-		return "simulated (" + was + " captured)"
+		return simulated + " (" + was + " captured)"
 	}
-	profiled, with := "without the profiler", "it"
+	profiled, with := "estimated without the profiler", "it"
 	if loads := loaded(w); 10*loads > steps.Time() {
 		profiled, with = profiled+" and "+trace.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
 	}
@@ -261,7 +278,7 @@ func loaded(w *workload.Workload) (longest trace.Time) {
 // answers are sentences on what flags asked for.
 func (r *Replayed) answers() (list []string) {
 	if x := r.Rescaled; x != nil {
-		list = append(list, RescaledText(x))
+		list = append(list, rescaledText(x))
 	}
 	list = append(list, r.whatIfText())
 	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
@@ -324,8 +341,8 @@ func (r *Replayed) why() (lines []string) {
 }
 
 // PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
-// the model of this capture is to be trusted.
-func (r *Replayed) PrintAdvice(con *cli.Console) {
+// the model of this capture is to be trusted; and the next step.
+func (r *Replayed) PrintAdvice(con *cli.Console, next string) {
 	for _, of := range r.Verdict.Each() {
 		if of.Advice == nil {
 			continue
@@ -336,6 +353,7 @@ func (r *Replayed) PrintAdvice(con *cli.Console) {
 		printAdvice(con, of.Advice, true)
 	}
 	r.printModel(con, "")
+	printNext(con, next)
 }
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
@@ -370,8 +388,8 @@ func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
 	}
 }
 
-// PrintNext prints the next step on one line, since it may be a command to paste.
-func PrintNext(con *cli.Console, step string) {
+// printNext prints the next step on one line, since it may be a command to paste.
+func printNext(con *cli.Console, step string) {
 	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
 }
 

@@ -111,7 +111,7 @@ func Of(
 		r.Measured = int64(measured.Time())
 	}
 	if w.Rescaled != nil {
-		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
+		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
 	}
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(overlap.Collect(base.Result.Run)), overlap.Unaligned(w.Run)
 	schedules, _ := schedule.Settings(w)

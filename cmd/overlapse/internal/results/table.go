@@ -262,11 +262,15 @@ func (r *Replayed) names(rows []*Row) string {
 	return strings.Join(names, ", ")
 }
 
-// sayings are the rows' changes in the words of the program's libraries, joined.
+// sayings are the rows' changes in the words of the program's libraries, or where they have none in plain ones, joined.
 func (r *Replayed) sayings(rows []*Row) string {
 	var list []string
 	for _, row := range rows {
-		list = append(list, strings.TrimSuffix(r.says(row), " ("+row.bound+")"))
+		said := strings.TrimSuffix(r.says(row), " ("+row.bound+")")
+		if plainly := r.Outcomes[row.At].Strategy.Plainly; row.short == "" && plainly != "" {
+			said = plainly + strings.TrimPrefix(said, row.Strategy)
+		}
+		list = append(list, said)
 	}
 	return strings.Join(slices.Compact(list), ", ")
 }

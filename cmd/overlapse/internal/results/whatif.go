@@ -80,8 +80,8 @@ func (r *Replayed) whatIfText() string {
 	return fmt.Sprintf("with %s: %s; no other change moves by a point or more (each strategy is planned for that machine)", name, strings.Join(moved, ", "))
 }
 
-// RescaledText is what was scaled and by how much, in one sentence.
-func RescaledText(r *workload.Rescaling) string {
+// rescaledText is what was scaled and by how much, in one sentence.
+func rescaledText(r *workload.Rescaling) string {
 	text := "captured durations are scaled"
 	if r.From != r.To {
 		text += fmt.Sprintf(" from %s to %s", r.From, r.To)
