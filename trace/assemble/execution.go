@@ -33,7 +33,7 @@ type Recorded struct {
 	Operator trace.Operator
 
 	caller          int64 // node id
-	inputs, outputs []Tensor
+	inputs, outputs []tensor
 	triton          bool // a kernel of Inductor
 	declared        bool // its declaration says which arguments it changes
 	way             way

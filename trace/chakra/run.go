@@ -91,7 +91,7 @@ func workOf(n *node) work {
 			w.group.Size = int(min(max(a.number, 0), assemble.MaxRanks))
 		case "ranks":
 			for _, rank := range a.list {
-				if rank < assemble.MaxRanks {
+				if rank >= 0 && rank < assemble.MaxRanks {
 					w.group.Ranks = append(w.group.Ranks, int(rank))
 				}
 			}

@@ -100,7 +100,8 @@ func (d *reader) documents() error {
 	case c == '<':
 		return d.whole("this is a web page, not a trace", "download the raw file instead of the web page")
 	case c != '{' && c != '[':
-		return d.w.Syntax(d.w.Pos, "a Chrome trace starts with { or [, not with "+lex.Printable(d.w.B[d.w.Pos:min(len(d.w.B), d.w.Pos+12)]),
+		found := lex.Quote(string(d.w.B[d.w.Pos:min(len(d.w.B), d.w.Pos+12)]))
+		return d.w.Syntax(d.w.Pos, "a Chrome trace starts with { or [, not with "+found,
 			"give a trace of PyTorch's profiler or any Chrome trace", nil)
 	}
 	for ; ok; c, ok = d.w.Peek() {
