@@ -20,7 +20,6 @@ package chrome
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -33,9 +32,6 @@ import (
 // defaultLimit is the maximum number of bytes of JSON, so that a small archive cannot
 // fill the memory.
 const defaultLimit = 8 << 30
-
-// ErrNoEvents is the cause of an error about JSON that is not a trace.
-var ErrNoEvents = errors.New("no traceEvents")
 
 // Options of Read. The zero value is ready to use.
 type Options struct {
@@ -126,7 +122,7 @@ func (d *reader) documents() error {
 			File: d.o.File,
 			Msg:  "keys " + cmp.Or(strings.Join(d.keys, ", "), "none"),
 			Cure: "give a trace of PyTorch's profiler or any Chrome trace",
-			Err:  ErrNoEvents,
+			Err:  trace.NoTrace("no traceEvents"),
 		}
 	}
 	return nil

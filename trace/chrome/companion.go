@@ -171,8 +171,16 @@ func executionNode(x *assemble.Execution, v []byte) {
 		n.Inputs.Shapes, n.Inputs.Types = shapes, m["input_types"]
 	}
 	for _, item := range lex.Elements(m["attrs"]) {
-		a := objectOf(item)
-		switch value := a["value"]; string(a["name"]) {
+		var name, value []byte
+		lex.Members(item, func(key, v []byte) {
+			switch string(key) {
+			case `"name"`:
+				name = v
+			case `"value"`:
+				value = v
+			}
+		})
+		switch string(name) {
 		case `"rf_id"`:
 			n.Record = number(value)
 		case `"op_schema"`:

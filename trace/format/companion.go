@@ -284,7 +284,7 @@ func (o Options) withCaptures(run *trace.Run, captures []*trace.Run, files []str
 		switch {
 		case failed[i] == nil:
 			captures = append(captures, r)
-		case !o.isNoTrace(failed[i]): // a list of the captures lies beside them
+		case !isNoTrace(failed[i]): // a list of the captures lies beside them
 			run.Ledger.Add(trace.Noted, files[i], "capture of graphs ignored: "+failed[i].Error(), "", 0)
 		}
 	}

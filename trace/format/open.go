@@ -111,7 +111,7 @@ func list(names []string) string {
 }
 
 // errUnknown is the cause of an error about a file of no known format.
-var errUnknown = errors.New("unrecognized format")
+const errUnknown = trace.NoTrace("unrecognized format")
 
 // manySpans is where memory counts more than the milliseconds of a collection.
 const manySpans = 1 << 17
@@ -198,7 +198,7 @@ func (o Options) sortOut(read []*trace.Run, failed []error, several bool) (f fin
 		switch {
 		case err == nil:
 			f.runs = append(f.runs, read[i])
-		case o.isNoTrace(err):
+		case isNoTrace(err):
 			f.others = append(f.others, i)
 		case several && o.SkipBad != nil:
 			f.bad = append(f.bad, err)

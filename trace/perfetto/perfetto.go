@@ -13,7 +13,6 @@ import (
 	"bytes"
 	"cmp"
 	"compress/zlib"
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -25,8 +24,8 @@ import (
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
-// ErrNoSlices is the cause of an error about a trace without anything of a timeline.
-var ErrNoSlices = errors.New("no slices")
+// noSlices is the cause of an error about a trace without anything of a timeline.
+const noSlices = trace.NoTrace("no slices")
 
 const (
 	maxPacket   = 256 << 20 // bytes of a packet; Perfetto's own are under 1 MiB
@@ -53,7 +52,7 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 	d.closeAll()
 	d.joinStages()
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: ErrNoSlices, Cure: "record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace"}
+		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: noSlices, Cure: "record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace"}
 	}
 	return d.Finish(0), nil
 }

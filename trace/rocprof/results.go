@@ -23,7 +23,7 @@ func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 		return nil, j.s.Err
 	}
 	if j.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "no kernel, copy or call", Err: ErrNoTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
+		return nil, &trace.SyntaxError{File: file, Msg: "no kernel, copy or call", Err: noTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
 	}
 	return j.Finish(0), nil
 }
