@@ -21,6 +21,7 @@ package chrome
 import (
 	"cmp"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -245,11 +246,7 @@ func (d *reader) firstKey() []byte {
 
 // isEventKey reports whether an object that begins with the key may be an event.
 func isEventKey(key []byte) bool {
-	switch string(key) {
-	case `"ph"`, `"name"`, `"cat"`, `"pid"`, `"tid"`, `"ts"`:
-		return true
-	}
-	return false
+	return slices.Contains([]string{`"ph"`, `"name"`, `"cat"`, `"pid"`, `"tid"`, `"ts"`}, string(key))
 }
 
 // member reads one value of a top-level object.
@@ -258,12 +255,13 @@ func (d *reader) member(key string) error {
 	if !ok {
 		return d.w.Ended("the file ends inside an object")
 	}
+	set := d.header.members()[key]
 	switch {
 	case key == "traceEvents" && c == '[':
 		return d.list()
 	case key == "traceEvents" && c == '{': // some files nest the object form in itself
 		return d.object()
-	case key != "overlapse" && !d.header.wants(key):
+	case key != "overlapse" && set == nil:
 		return d.w.Skip()
 	}
 	v, err := d.w.Value()
@@ -276,7 +274,7 @@ func (d *reader) member(key string) error {
 		}
 		return nil
 	}
-	if !d.header.set(key, v) {
+	if !set(v) {
 		d.note(trace.Skipped, key+" is not as expected", d.w.At(d.w.Pos))
 	}
 	return nil

@@ -119,7 +119,7 @@ const manySpans = 1 << 17
 // openFiles reads files of one run side by side and joins them. Among several,
 // a file that is no trace (a result beside a trace) is ignored and noted.
 func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
-	paths, captureFiles := splitCaptures(paths)
+	paths, captureFiles := split(paths, isCapture)
 	all := parts(paths)
 	for _, p := range all {
 		o.expect(p.paths)
