@@ -117,3 +117,8 @@ func (e *SyntaxError) Error() string {
 }
 
 func (e *SyntaxError) Unwrap() error { return e.Err }
+
+// NoTrace is the cause of an error about a file that has nothing of a timeline, or is of no known format.
+type NoTrace string
+
+func (e NoTrace) Error() string { return string(e) }

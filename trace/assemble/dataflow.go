@@ -65,7 +65,7 @@ func (l *life) renew() { l.number, l.objects, l.covered = l.number+1, nil, 0 }
 // replaced reports whether an operator that does not read t gives all bytes of memory
 // that was allocated during the recording new values: then nothing depends on the old
 // ones but the order in which the memory is used, as where Inductor reuses a buffer.
-func (l *life) replaced(t *Tensor) bool {
+func (l *life) replaced(t *tensor) bool {
 	return t.Write && !t.Read && l.number > 0 && t.From == 0 && t.To >= l.covered
 }
 
@@ -133,7 +133,7 @@ var allocatesOut = map[string]bool{"fsdp::split_with_sizes_copy": true}
 // does not record. Inductor passes buffers that it changes in place first, then inputs,
 // then outputs (KernelArgs in torch/_inductor/codegen/common.py). unseen arguments at
 // the end are outputs that were just allocated, or inputs that nothing used before.
-func tritonRoles(args []Tensor, unseen int) {
+func tritonRoles(args []tensor, unseen int) {
 	for k := range args {
 		t := &args[k]
 		first, last := k == 0, k == len(args)-1
@@ -215,7 +215,7 @@ func (x *Execution) delegates(i int32) bool {
 	if strings.HasPrefix(op.Operator.Name, "aten::") || op.isComm() || op.triton || x.calls.callee[i] == trace.None {
 		return false
 	}
-	if slices.ContainsFunc(op.inputs, func(t Tensor) bool { return t.Write }) {
+	if slices.ContainsFunc(op.inputs, func(t tensor) bool { return t.Write }) {
 		return false
 	}
 	left := storagesOf(op.outputs)
@@ -233,14 +233,14 @@ func (x *Execution) delegates(i int32) bool {
 
 // push adds a callee's next one and its own first callee to a stack, and returns what
 // the callee writes.
-func (t *tree) push(stack *[]int32, c int32, all []Recorded) []Tensor {
+func (t *tree) push(stack *[]int32, c int32, all []Recorded) []tensor {
 	for _, n := range [...]int32{t.next[c], t.callee[c]} {
 		if n != trace.None {
 			*stack = append(*stack, n)
 		}
 	}
 	op := &all[c]
-	var list []Tensor
+	var list []tensor
 	for _, in := range op.inputs {
 		if in.Write {
 			list = append(list, in)
@@ -301,9 +301,9 @@ func wayOf(values []byte) way {
 // A storageKey is one life of a storage.
 type storageKey struct{ storage, life int32 }
 
-func keyOf(t Tensor) storageKey { return storageKey{t.Storage, t.Life} }
+func keyOf(t tensor) storageKey { return storageKey{t.Storage, t.Life} }
 
-func storagesOf(list []Tensor) map[storageKey]bool {
+func storagesOf(list []tensor) map[storageKey]bool {
 	if len(list) == 0 {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"path"
 	"regexp"
 	"slices"
@@ -33,7 +32,7 @@ type Recorded struct {
 	Operator trace.Operator
 
 	caller          int64 // node id
-	inputs, outputs []Tensor
+	inputs, outputs []tensor
 	triton          bool // a kernel of Inductor
 	declared        bool // its declaration says which arguments it changes
 	way             way
@@ -148,15 +147,12 @@ func shapes(b []byte) (dims [][]int64, lists [][][]int64) {
 	return dims, lists
 }
 
-// ErrNoTimes is the cause of an error about an execution trace without a Kineto file.
-var ErrNoTimes = errors.New("it has shapes but no times")
-
 // Alone returns the error for an execution trace without its Kineto file.
 func Alone(file string) error {
 	return &trace.SyntaxError{
 		File: file,
 		Msg:  "this is an execution trace",
 		Cure: "give it with the Kineto trace of the same rank, as a folder or a pattern with both",
-		Err:  ErrNoTimes,
+		Err:  trace.NoTrace("it has shapes but no times"),
 	}
 }

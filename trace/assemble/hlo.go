@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
@@ -131,7 +133,7 @@ func (m *hloModule) order(computation int64, sequences map[int64][]int64, depth 
 }
 
 // signed is a repeated field of a message.
-func signed(message []byte, number lex.Number) (list []int64) {
+func signed(message []byte, number protowire.Number) (list []int64) {
 	lex.Fields{number: &list}.Read(message)
 	return list
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
-// A Tensor is an argument or a result of an operator, with the bytes of its storage
+// A tensor is an argument or a result of an operator, with the bytes of its storage
 // that it covers.
-type Tensor struct {
+type tensor struct {
 	trace.Access
 	Object int32 // number of the tensor object: views of one storage are different objects
 }
@@ -24,8 +24,8 @@ type Values struct{ Values, Shapes, Types, Strides []byte }
 
 // tensors returns the tensors among the values. access is what the operator does with
 // the argument of an index.
-func (v Values) tensors(access func(arg int) (read, write bool)) []Tensor {
-	var list []Tensor
+func (v Values) tensors(access func(arg int) (read, write bool)) []tensor {
+	var list []tensor
 	shapes, strides := lex.Elements(v.Shapes), lex.Elements(v.Strides)
 	for i, b := range lex.Elements(v.Values) {
 		first := len(list)
@@ -45,7 +45,7 @@ func at(list [][]byte, i int) []byte {
 }
 
 // appendTensors appends the tensor that a value is, or the tensors of a list.
-func appendTensors(list []Tensor, value, shape, strides []byte, depth int) []Tensor {
+func appendTensors(list []tensor, value, shape, strides []byte, depth int) []tensor {
 	if len(value) == 0 || value[0] != '[' || depth > maxTensorNesting {
 		return list
 	}
@@ -65,7 +65,7 @@ func appendTensors(list []Tensor, value, shape, strides []byte, depth int) []Ten
 
 // tensorOf reads [tensor id, storage id, offset, elements, element size, device]. Both
 // ids stand for addresses: of the tensor object and of the first byte of its storage.
-func tensorOf(parts [][]byte, shape, strides []byte) (t Tensor, ok bool) {
+func tensorOf(parts [][]byte, shape, strides []byte) (t tensor, ok bool) {
 	const members = 6
 	if len(parts) != members || len(parts[members-1]) == 0 || parts[members-1][0] != '"' {
 		return t, false

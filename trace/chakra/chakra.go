@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"math"
 	"strings"
 	"unicode"
 
@@ -103,7 +102,8 @@ type node struct {
 func (n *node) read(b []byte) bool {
 	good := true
 	whole := lex.Fields{
-		nodeID: &n.id, nodeType: &n.kind, nodeControl: &n.after, nodeData: &n.after, nodeStart: &n.start, nodeDuration: &n.took, nodeInputs: &n.inputs,
+		nodeID: &n.id, nodeType: &n.kind, nodeControl: &n.after, nodeData: &n.after,
+		nodeStart: &n.start, nodeDuration: &n.took, nodeInputs: &n.inputs,
 		nodeName: func(f lex.Field) { n.name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd"))) },
 		nodeAttr: func(f lex.Field) {
 			a, ok := readAttribute(f.Bytes)
@@ -123,13 +123,7 @@ type attribute struct {
 
 func readAttribute(b []byte) (a attribute, ok bool) {
 	zigzag := func(f lex.Field) { a.number = protowire.DecodeZigZag(f.Number) }
-	list := func(f lex.Field) {
-		for l := (lex.Field{Rest: f.Bytes}); l.Next(); {
-			for _, n := range lex.Varints(nil, &l) {
-				a.list = append(a.list, int64(min(n, math.MaxInt64)))
-			}
-		}
-	}
+	list := func(f lex.Field) { lex.Fields{1: &a.list}.Read(f.Bytes) } // values
 	ok = lex.Fields{
 		attrName: &a.name, attrString: &a.text, attrSint32: zigzag, attrSint64: zigzag,
 		attrInt32: &a.number, attrInt64: &a.number, attrU32: &a.number, attrU64: &a.number,

@@ -38,7 +38,7 @@ const mostMicros = trace.MaxTime / 1000
 // ReadRun reads the trace of one rank as a run: nodes of devices with their durations and what each
 // depends on, which is exact. Where nodes have no start times, each starts when all that it depends on,
 // and the one before it on its queue, have ended; computation is on one queue and communication on
-// another. The error of a trace without durations has the cause assemble.ErrNoTimes.
+// another. The error of a trace without durations is that of assemble.Alone.
 func ReadRun(in io.Reader, file string) (*trace.Run, error) {
 	var all []work
 	err := messages(in, file, func([]byte) bool { return true }, func(n *node) bool {
@@ -91,7 +91,7 @@ func workOf(n *node) work {
 			w.group.Size = int(min(max(a.number, 0), assemble.MaxRanks))
 		case "ranks":
 			for _, rank := range a.list {
-				if rank < assemble.MaxRanks {
+				if rank >= 0 && rank < assemble.MaxRanks {
 					w.group.Ranks = append(w.group.Ranks, int(rank))
 				}
 			}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/merge"
 )
 
@@ -133,7 +132,7 @@ func TestPlacedIsNotDamaged(t *testing.T) {
 func TestReadRunRefuses(t *testing.T) {
 	untimed := strings.ReplaceAll(string(step(false)), "\x38\x64", "\x38\x00")
 	untimed = strings.ReplaceAll(strings.ReplaceAll(untimed, "\x38\x50", "\x38\x00"), "\x38\x32", "\x38\x00")
-	if _, err := ReadRun(strings.NewReader(untimed), "a.et"); !errors.Is(err, assemble.ErrNoTimes) {
+	if _, err := ReadRun(strings.NewReader(untimed), "a.et"); !errors.As(err, new(trace.NoTrace)) {
 		t.Errorf("error %v", err)
 	}
 	circle := message{}.n(1, 1).s(2, "k").n(3, 4).n(7, 9).n(5, 2)

@@ -20,8 +20,8 @@ package chrome
 
 import (
 	"cmp"
-	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -33,9 +33,6 @@ import (
 // defaultLimit is the maximum number of bytes of JSON, so that a small archive cannot
 // fill the memory.
 const defaultLimit = 8 << 30
-
-// ErrNoEvents is the cause of an error about JSON that is not a trace.
-var ErrNoEvents = errors.New("no traceEvents")
 
 // Options of Read. The zero value is ready to use.
 type Options struct {
@@ -100,7 +97,8 @@ func (d *reader) documents() error {
 	case c == '<':
 		return d.whole("this is a web page, not a trace", "download the raw file instead of the web page")
 	case c != '{' && c != '[':
-		return d.w.Syntax(d.w.Pos, "a Chrome trace starts with { or [, not with "+lex.Printable(d.w.B[d.w.Pos:min(len(d.w.B), d.w.Pos+12)]),
+		found := lex.Quote(string(d.w.B[d.w.Pos:min(len(d.w.B), d.w.Pos+12)]))
+		return d.w.Syntax(d.w.Pos, "a Chrome trace starts with { or [, not with "+found,
 			"give a trace of PyTorch's profiler or any Chrome trace", nil)
 	}
 	for ; ok; c, ok = d.w.Peek() {
@@ -125,7 +123,7 @@ func (d *reader) documents() error {
 			File: d.o.File,
 			Msg:  "keys " + cmp.Or(strings.Join(d.keys, ", "), "none"),
 			Cure: "give a trace of PyTorch's profiler or any Chrome trace",
-			Err:  ErrNoEvents,
+			Err:  trace.NoTrace("no traceEvents"),
 		}
 	}
 	return nil
@@ -248,11 +246,7 @@ func (d *reader) firstKey() []byte {
 
 // isEventKey reports whether an object that begins with the key may be an event.
 func isEventKey(key []byte) bool {
-	switch string(key) {
-	case `"ph"`, `"name"`, `"cat"`, `"pid"`, `"tid"`, `"ts"`:
-		return true
-	}
-	return false
+	return slices.Contains([]string{`"ph"`, `"name"`, `"cat"`, `"pid"`, `"tid"`, `"ts"`}, string(key))
 }
 
 // member reads one value of a top-level object.
@@ -261,12 +255,13 @@ func (d *reader) member(key string) error {
 	if !ok {
 		return d.w.Ended("the file ends inside an object")
 	}
+	set := d.header.members()[key]
 	switch {
 	case key == "traceEvents" && c == '[':
 		return d.list()
 	case key == "traceEvents" && c == '{': // some files nest the object form in itself
 		return d.object()
-	case key != "overlapse" && !d.header.wants(key):
+	case key != "overlapse" && set == nil:
 		return d.w.Skip()
 	}
 	v, err := d.w.Value()
@@ -279,7 +274,7 @@ func (d *reader) member(key string) error {
 		}
 		return nil
 	}
-	if !d.header.set(key, v) {
+	if !set(v) {
 		d.note(trace.Skipped, key+" is not as expected", d.w.At(d.w.Pos))
 	}
 	return nil

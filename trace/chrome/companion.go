@@ -160,67 +160,17 @@ func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, 
 
 // executionNode adds the operator of a node.
 func executionNode(x *assemble.Execution, v []byte) {
-	var n assemble.Node
 	var buf []byte
-	lex.Members(v, func(key, v []byte) {
-		switch string(key) {
-		case `"id"`:
-			n.ID = number(v)
-		case `"name"`:
-			n.Name = lex.ValidUTF8(lex.Text(v, &buf))
-		case `"ctrl_deps"`, `"parent"`:
-			n.Caller = number(v)
-		case `"rf_id"`:
-			n.Record = number(v)
-		case `"op_schema"`:
-			n.Schema = string(lex.Text(v, &buf))
-		case `"input_shapes"`:
-			n.Inputs.Shapes = v
-		case `"input_types"`:
-			n.Inputs.Types = v
-		case `"inputs"`:
-			operands(&n.Inputs, v)
-		case `"outputs"`:
-			operands(&n.Outputs, v)
-		case `"attrs"`:
-			attributes(v, func(name, value []byte) {
-				switch string(name) {
-				case `"rf_id"`:
-					n.Record = number(value)
-				case `"op_schema"`:
-					n.Schema = string(lex.Text(value, &buf))
-				case `"kernel_backend"`:
-					n.Triton = string(value) == `"triton"`
-				}
-			})
-		}
-	})
-	x.Add(n)
-}
-
-// operands reads the inputs or outputs of a node: an object of lists, or in the earlier
-// schema the values alone.
-func operands(to *assemble.Values, v []byte) {
-	if len(v) > 0 && v[0] == '[' {
-		to.Values = v
+	m := objectOf(v)
+	n := assemble.Node{
+		ID: number(m["id"]), Record: number(m["rf_id"]), Caller: cmp.Or(number(m["ctrl_deps"]), number(m["parent"])),
+		Name: lex.ValidUTF8(lex.Text(m["name"], &buf)), Schema: string(lex.Text(m["op_schema"], &buf)),
+		Inputs: operands(m["inputs"]), Outputs: operands(m["outputs"]),
 	}
-	lex.Members(v, func(key, v []byte) {
-		switch string(key) {
-		case `"values"`:
-			to.Values = v
-		case `"shapes"`:
-			to.Shapes = v
-		case `"types"`:
-			to.Types = v
-		case `"strides"`:
-			to.Strides = v
-		}
-	})
-}
-
-// attributes calls f for every item of a list of {"name":…,"value":…}.
-func attributes(b []byte, f func(name, value []byte)) {
-	for _, item := range lex.Elements(b) {
+	if shapes, ok := m["input_shapes"]; ok { // of the earlier schema
+		n.Inputs.Shapes, n.Inputs.Types = shapes, m["input_types"]
+	}
+	for _, item := range lex.Elements(m["attrs"]) {
 		var name, value []byte
 		lex.Members(item, func(key, v []byte) {
 			switch string(key) {
@@ -230,8 +180,33 @@ func attributes(b []byte, f func(name, value []byte)) {
 				value = v
 			}
 		})
-		f(name, value)
+		switch string(name) {
+		case `"rf_id"`:
+			n.Record = number(value)
+		case `"op_schema"`:
+			n.Schema = string(lex.Text(value, &buf))
+		case `"kernel_backend"`:
+			n.Triton = string(value) == `"triton"`
+		}
 	}
+	x.Add(n)
+}
+
+// objectOf returns the members of an object by name.
+func objectOf(b []byte) map[string][]byte {
+	m := map[string][]byte{}
+	lex.Members(b, func(key, v []byte) { m[string(lex.Unquote(key))] = v })
+	return m
+}
+
+// operands reads the inputs or outputs of a node: an object of lists, or in the earlier
+// schema the values alone.
+func operands(v []byte) assemble.Values {
+	if len(v) > 0 && v[0] == '[' {
+		return assemble.Values{Values: v}
+	}
+	m := objectOf(v)
+	return assemble.Values{Values: m["values"], Shapes: m["shapes"], Types: m["types"], Strides: m["strides"]}
 }
 
 // A captureCall is what a call does while graphs are captured.

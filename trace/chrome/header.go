@@ -45,47 +45,38 @@ type deviceProperties struct {
 	NumSms            int    `json:"numSms"`
 }
 
-// wants reports whether set uses the key.
-func (h *header) wants(key string) bool {
-	switch key {
-	case "deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds", "host_name",
-		"cuda_runtime_version", "hip_runtime_version", "roctracer_version", "rocprofiler-sdk_version", "cudaGraphInlineAnnotated":
-		return true
+// members are the functions that store the top-level values of a file, by key. They report false for an unexpected value.
+func (h *header) members() map[string]func(v []byte) bool {
+	into := func(to any) func([]byte) bool { return func(v []byte) bool { return json.Unmarshal(v, to) == nil } }
+	return map[string]func(v []byte) bool{
+		"deviceProperties": into(&h.devices), "computeProperties": into(&h.devices), "host_name": into(&h.host),
+		"cudaGraphInlineAnnotated": into(&h.annotated), "distributedInfo": h.setDistributed,
+		"baseTimeNanoseconds": func(v []byte) bool {
+			n, ok := lex.Integer(v)
+			if ok = ok && n >= 0 && trace.ValidTime(n); ok {
+				h.base = n
+			}
+			return ok
+		},
+		"cuda_runtime_version": func(v []byte) bool {
+			n, ok := lex.Integer(v)
+			h.runtime = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
+			return ok
+		},
+		"hip_runtime_version": func(v []byte) bool {
+			n, ok := lex.Integer(v)
+			h.amd, h.runtime = true, fmt.Sprintf("ROCm %d.%d", n/1e7, n/1e5%100)
+			return ok
+		},
+		"roctracer_version": func([]byte) bool {
+			h.amd, h.roctracer = true, true
+			return true
+		},
+		"rocprofiler-sdk_version": func(v []byte) bool {
+			h.amd, h.sdk1 = true, string(lex.Unquote(v)) == "1.0"
+			return true
+		},
 	}
-	return false
-}
-
-// set stores a top-level value; ok is false for an unexpected value.
-func (h *header) set(key string, v []byte) (ok bool) {
-	switch key {
-	case "deviceProperties", "computeProperties":
-		return json.Unmarshal(v, &h.devices) == nil
-	case "distributedInfo":
-		return h.setDistributed(v)
-	case "host_name":
-		return json.Unmarshal(v, &h.host) == nil
-	case "baseTimeNanoseconds":
-		n, ok := lex.Integer(v)
-		if ok = ok && n >= 0 && trace.ValidTime(n); ok {
-			h.base = n
-		}
-		return ok
-	case "cuda_runtime_version":
-		n, ok := lex.Integer(v)
-		h.runtime = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
-		return ok
-	case "cudaGraphInlineAnnotated":
-		return json.Unmarshal(v, &h.annotated) == nil
-	case "hip_runtime_version":
-		n, ok := lex.Integer(v)
-		h.amd, h.runtime = true, fmt.Sprintf("ROCm %d.%d", n/1e7, n/1e5%100)
-		return ok
-	case "roctracer_version":
-		h.amd, h.roctracer = true, true
-	case "rocprofiler-sdk_version":
-		h.amd, h.sdk1 = true, string(lex.Unquote(v)) == "1.0"
-	}
-	return true
 }
 
 func (h *header) setDistributed(v []byte) (ok bool) {

@@ -31,8 +31,8 @@ func readWithLibrary(r io.Reader, o Options) (*trace.Run, error) {
 			err = d.eventsOfLibrary(in)
 		} else {
 			var v jsontext.Value
-			if v, err = in.ReadValue(); err == nil && d.header.wants(name) {
-				d.header.set(name, v)
+			if v, err = in.ReadValue(); err == nil && d.header.members()[name] != nil {
+				d.header.members()[name](v)
 			}
 		}
 		if err != nil {

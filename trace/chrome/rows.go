@@ -23,9 +23,6 @@ func small(b []byte) int32 {
 	return int32(n)
 }
 
-// count is small for what is never negative.
-func count(b []byte) int32 { return max(0, small(b)) }
-
 // triple reads [x, y, z]; zeros if absent or invalid.
 func triple(b []byte) (t [3]int32) {
 	i := 1
@@ -67,8 +64,8 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 
 func (d *reader) setup(a *args, stream int64) int32 {
 	return d.Builder.AddSetup(trace.Setup{
-		Grid: triple(a.grid), Block: triple(a.block), Shared: count(a.shared), Registers: count(a.registers),
-		Priority: small(a.priority), Stream: stream,
+		Grid: triple(a.grid), Block: triple(a.block), Priority: small(a.priority), Stream: stream,
+		Shared: assemble.Narrow(number(a.shared)), Registers: assemble.Narrow(number(a.registers)),
 	})
 }
 
@@ -116,7 +113,7 @@ func (d *reader) launch(e *event, call int32) {
 		kernel: kernel,
 		grid:   triple(a.grid),
 		block:  triple(a.block),
-		shared: count(a.shared),
+		shared: assemble.Narrow(number(a.shared)),
 		bytes:  max(number(a.size), number(a.bytes)),
 	})
 }

@@ -54,7 +54,7 @@ func (a *archive) read(o Options) (*trace.Run, error) {
 		return nil, a.fail("the archive is empty", o.supported(), nil)
 	}
 	o.archive = a
-	files, execution := splitExecution(a.paths)
+	files, execution := split(a.paths, inExecutionFolder)
 	run, err := openFiles(files, a.path, o)
 	if err == nil && len(execution) > 0 {
 		run = o.withStorages(run, execution, a.path)

@@ -181,20 +181,24 @@ func (o Options) withStorages(run *trace.Run, files []string, name string) *trac
 	return assemble.Transfer(run, other, name)
 }
 
-// splitExecution separates the files of an archive that lie in a folder for execution
-// traces, if there are others.
-func splitExecution(paths []string) (rest, execution []string) {
-	for _, p := range paths {
-		if slices.Contains(executionFolders, path.Base(path.Dir(p))) {
-			execution = append(execution, p)
+// inExecutionFolder reports whether a file of an archive lies in a folder for execution traces.
+func inExecutionFolder(file string) bool {
+	return slices.Contains(executionFolders, path.Base(path.Dir(file)))
+}
+
+// split separates files by what they are, if there are others.
+func split(files []string, is func(string) bool) (rest, those []string) {
+	for _, f := range files {
+		if is(f) {
+			those = append(those, f)
 		} else {
-			rest = append(rest, p)
+			rest = append(rest, f)
 		}
 	}
 	if len(rest) == 0 {
-		return paths, nil
+		return files, nil
 	}
-	return rest, execution
+	return rest, those
 }
 
 // lacksUses reports whether a rank has no storages.
@@ -231,19 +235,9 @@ var captureFolders = []string{"capture_traces", "graph_capture_profile"}
 
 var captureFile = regexp.MustCompile(`^(?:cuda_)?graph_capture|(?:^|Runner_)bs_\d+_(?:\w+_)?rank\d+`)
 
-// splitCaptures separates profiles of the capture of graphs by their names, if there are others.
-func splitCaptures(paths []string) (rest, captures []string) {
-	for _, p := range paths {
-		if captureFile.MatchString(filepath.Base(p)) || slices.Contains(captureFolders, filepath.Base(filepath.Dir(p))) {
-			captures = append(captures, p)
-		} else {
-			rest = append(rest, p)
-		}
-	}
-	if len(rest) == 0 {
-		return paths, nil
-	}
-	return rest, captures
+// isCapture reports whether a file is a profile of the capture of graphs, by its name.
+func isCapture(file string) bool {
+	return captureFile.MatchString(filepath.Base(file)) || slices.Contains(captureFolders, filepath.Base(filepath.Dir(file)))
 }
 
 // capturesBelow lists the files of the folder of captures below.
@@ -284,7 +278,7 @@ func (o Options) withCaptures(run *trace.Run, captures []*trace.Run, files []str
 		switch {
 		case failed[i] == nil:
 			captures = append(captures, r)
-		case !o.isNoTrace(failed[i]): // a list of the captures lies beside them
+		case !isNoTrace(failed[i]): // a list of the captures lies beside them
 			run.Ledger.Add(trace.Noted, files[i], "capture of graphs ignored: "+failed[i].Error(), "", 0)
 		}
 	}

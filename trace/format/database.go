@@ -1,9 +1,6 @@
 package format
 
 import (
-
-	// the size of a file
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/nsys"

@@ -176,7 +176,7 @@ func (r *reading) openFolder(o Options) (*trace.Run, error) {
 				run.Ledger.Add(trace.Noted, below, "folder ignored: open it separately", "", 0)
 			}
 		}
-		if err == nil || !o.isNoTrace(err) || len(r.folders) == 0 {
+		if err == nil || !isNoTrace(err) || len(r.folders) == 0 {
 			return run, err
 		}
 	}

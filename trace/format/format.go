@@ -26,7 +26,6 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/chakra"
 	"github.com/overlapse/overlapse/trace/chrome"
-	"github.com/overlapse/overlapse/trace/nsys"
 	"github.com/overlapse/overlapse/trace/perfetto"
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
@@ -71,7 +70,6 @@ type format struct {
 
 	read      func(in *input) (*trace.Run, error)                                      // nil where there is only a cure or execution
 	execution func(r io.Reader, file string, limit int64) (*assemble.Execution, error) // of an execution trace, beside a profile
-	noTrace   error                                                                    // cause of read's errors about a file that is of the format but no trace
 
 	cure  string // where read is nil; FILE is replaced with the name of the file
 	cause error  // of the error then
@@ -87,32 +85,29 @@ func table() []format {
 		{name: "zip archive of these (.zip)", extensions: []string{".zip"}, sniff: starts("PK\x03\x04", "PK\x05\x06"), read: readZip},
 		{name: "waves of a thread trace (occupancy.json)", sniff: matches(occupancyList), read: readOccupancy},
 		{name: "part of a thread trace without the rest", sniff: matches(threadTraceKeys), cure: "give the folder that contains it"},
-		{name: "rocprofv3 (.json)", extensions: []string{".json"}, sniff: isRocprofJSON, read: readRocprofJSON, noTrace: rocprof.ErrNoTimes},
-		{name: "execution trace beside its Kineto file (.json)", sniff: isExecutionJSON, execution: chrome.ReadExecution, noTrace: assemble.ErrNoTimes},
+		{name: "rocprofv3 (.json)", extensions: []string{".json"}, sniff: isRocprofJSON, read: plain(rocprof.ReadJSON)},
+		{name: "execution trace beside its Kineto file (.json)", sniff: isExecutionJSON, execution: chrome.ReadExecution},
 		{
 			name: "execution trace of Chakra, with durations or beside its Kineto file (.et)", extensions: []string{".et"}, sniff: func(head []byte, _ string) bool { return chakra.IsTrace(head) },
 			execution: func(r io.Reader, file string, _ int64) (*assemble.Execution, error) { return chakra.Read(r, file) },
-			read:      func(in *input) (*trace.Run, error) { return chakra.ReadRun(in.text(), in.name) }, noTrace: assemble.ErrNoTimes,
+			read:      plain(chakra.ReadRun),
 		},
 		{
 			name:       "Chrome trace events or PyTorch profiler (.json, .json.gz)",
-			extensions: []string{".json", ".jsonl", ".ndjson", ".chrome_trace"}, sniff: starts("{", "["), read: readChrome, noTrace: chrome.ErrNoEvents,
+			extensions: []string{".json", ".jsonl", ".ndjson", ".chrome_trace"}, sniff: starts("{", "["), read: readChrome,
 		},
-		{name: "workgroup trace (*_wg_trace.csv)", extensions: []string{".csv"}, sniff: header("workgroup_id"), read: readWG},
+		{name: "workgroup trace (*_wg_trace.csv)", extensions: []string{".csv"}, sniff: header("workgroup_id"), read: plain(rocprof.ReadWG)},
 		{name: "tar archive of these (.tar, .tar.gz, .tgz)", extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar},
 		{
 			name: "rocprof of any version (.csv)", extensions: []string{".csv"},
-			sniff: func(head []byte, _ string) bool { return rocprof.IsCSV(head) }, read: readRocprofCSV, noTrace: rocprof.ErrNoTimes,
+			sniff: func(head []byte, _ string) bool { return rocprof.IsCSV(head) }, read: readRocprofCSV,
 		},
 		{
 			name:       "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)",
-			extensions: []string{".db", ".rpd", ".sqlite", ".sqlite3"}, sniff: starts("SQLite format 3\x00"), read: readDatabase, noTrace: nsys.ErrNoWork,
+			extensions: []string{".db", ".rpd", ".sqlite", ".sqlite3"}, sniff: starts("SQLite format 3\x00"), read: readDatabase,
 		},
-		{
-			name: "XLA, JAX (.xplane.pb)", extensions: []string{".xplane.pb"},
-			sniff: isXPlane, read: readXPlane, noTrace: perfetto.ErrNoSlices,
-		},
-		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto, noTrace: perfetto.ErrNoSlices},
+		{name: "XLA, JAX (.xplane.pb)", extensions: []string{".xplane.pb"}, sniff: isXPlane, read: plain(perfetto.ReadXPlane)},
+		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto},
 		{name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"), cure: "nsys export --type sqlite --include-json true FILE", cause: errUnknown},
 	}
 }
@@ -190,7 +185,10 @@ func isExecutionJSON(head []byte, file string) bool {
 	return starts("{")(head, file) && bytes.Contains(before, []byte(`"schema"`)) && bytes.Contains(before, []byte(`"nodes"`))
 }
 
-func readRocprofJSON(in *input) (*trace.Run, error) { return rocprof.ReadJSON(in.text(), in.name) }
+// plain returns the reader of a format that needs no more than the text of a file and its name.
+func plain(read func(r io.Reader, file string) (*trace.Run, error)) func(*input) (*trace.Run, error) {
+	return func(in *input) (*trace.Run, error) { return read(in.text(), in.name) }
+}
 
 func readRocprofCSV(in *input) (*trace.Run, error) {
 	return rocprof.ReadCSV(in.name, rocprof.File{Name: in.name, R: in.text()})
@@ -207,10 +205,6 @@ func readPerfetto(in *input) (*trace.Run, error) {
 	}
 	return liftStamps(run), nil
 }
-
-func readXPlane(in *input) (*trace.Run, error) { return perfetto.ReadXPlane(in.text(), in.name) }
-
-func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in.name) }
 
 func readChrome(in *input) (*trace.Run, error) {
 	options := chrome.Options{File: in.name, Limit: in.budget.limit, Part: in.part, Unmatched: !in.alone}
@@ -247,6 +241,4 @@ func (o Options) mayBeTrace(name string) bool {
 }
 
 // isNoTrace reports whether the error is about a file that is no trace.
-func (o Options) isNoTrace(err error) bool {
-	return errors.Is(err, errUnknown) || slices.ContainsFunc(o.formats, func(f format) bool { return f.noTrace != nil && errors.Is(err, f.noTrace) })
-}
+func isNoTrace(err error) bool { return errors.As(err, new(trace.NoTrace)) }

@@ -111,7 +111,7 @@ func list(names []string) string {
 }
 
 // errUnknown is the cause of an error about a file of no known format.
-var errUnknown = errors.New("unrecognized format")
+const errUnknown = trace.NoTrace("unrecognized format")
 
 // manySpans is where memory counts more than the milliseconds of a collection.
 const manySpans = 1 << 17
@@ -119,7 +119,7 @@ const manySpans = 1 << 17
 // openFiles reads files of one run side by side and joins them. Among several,
 // a file that is no trace (a result beside a trace) is ignored and noted.
 func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
-	paths, captureFiles := splitCaptures(paths)
+	paths, captureFiles := split(paths, isCapture)
 	all := parts(paths)
 	for _, p := range all {
 		o.expect(p.paths)
@@ -198,7 +198,7 @@ func (o Options) sortOut(read []*trace.Run, failed []error, several bool) (f fin
 		switch {
 		case err == nil:
 			f.runs = append(f.runs, read[i])
-		case o.isNoTrace(err):
+		case isNoTrace(err):
 			f.others = append(f.others, i)
 		case several && o.SkipBad != nil:
 			f.bad = append(f.bad, err)

@@ -6,7 +6,7 @@ import "io"
 //
 // Its error is sticky: after one, lists are at their end and values are empty.
 //
-//	for s.Array(); s.More(); { for s.Object(); s.More(); { switch string(s.Key()) { ... } } }
+//	for s.array(); s.More(); { for s.Object(); s.More(); { switch string(s.Key()) { ... } } }
 //
 // More passes over the value of a key that nothing has read.
 type Scanner struct {
@@ -57,17 +57,18 @@ func (s *Scanner) enter(bracket byte, what string) {
 	switch c := s.Peek(); {
 	case s.Err != nil:
 	case c != bracket:
-		s.fail(s.w.Syntax(s.w.Pos, "expected "+what+", found "+Printable(s.w.B[s.w.Pos:min(len(s.w.B), s.w.Pos+12)]), "give the file as it was written", nil))
+		found := Quote(string(s.w.B[s.w.Pos:min(len(s.w.B), s.w.Pos+12)]))
+		s.fail(s.w.Syntax(s.w.Pos, "expected "+what+", found "+found, "give the file as it was written", nil))
 	default:
 		s.w.Pos++
 		s.open, s.first = append(s.open, bracket+2), true // '['+2 is ']', '{'+2 is '}'
 	}
 }
 
-// Array enters the list that follows, Object the object.
-func (s *Scanner) Array() { s.enter('[', "a list") }
+// array enters the list that follows, Object the object.
+func (s *Scanner) array() { s.enter('[', "a list") }
 
-// Object is Array of an object.
+// Object is array of an object.
 func (s *Scanner) Object() { s.enter('{', "an object") }
 
 // More reports whether the open list or object has another element, and closes it if not.
@@ -134,7 +135,7 @@ func (s *Scanner) Number() int64 {
 // Numbers reads an array of integers into a slice and returns how many it had,
 // More than fit among them.
 func (s *Scanner) Numbers(into []int64) (n int) {
-	for s.Array(); s.More(); n++ {
+	for s.array(); s.More(); n++ {
 		if x := s.Number(); n < len(into) {
 			into[n] = x
 		}
@@ -161,7 +162,7 @@ func (s *Scanner) Members(to map[string]any) {
 
 // Each reads a list: each element by a function.
 func (s *Scanner) Each(element func()) {
-	for s.Array(); s.More(); {
+	for s.array(); s.More(); {
 		element()
 	}
 }

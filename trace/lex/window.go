@@ -187,7 +187,7 @@ func (w *Window) Skip() error {
 
 // Unexpected returns the error for an invalid byte.
 func (w *Window) Unexpected(i int) error {
-	return w.Syntax(i, "unexpected "+Printable(w.B[i:min(len(w.B), i+12)]),
+	return w.Syntax(i, "unexpected "+Quote(string(w.B[i:min(len(w.B), i+12)])),
 		"this is no valid JSON; a profiler may have written a name without escaping it", nil)
 }
 
@@ -212,6 +212,3 @@ func (w *Window) Ended(what string) error {
 func (w *Window) Syntax(i int, msg, cure string, err error) error {
 	return &trace.SyntaxError{File: w.file, Pos: w.At(i), Unit: "byte", Msg: msg, Cure: cure, Err: err}
 }
-
-// Printable quotes a part of the input for an error message.
-func Printable(b []byte) string { return Quote(string(b)) }

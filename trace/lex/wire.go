@@ -27,9 +27,6 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Number is that of a field.
-type Number = protowire.Number
-
 // Messages calls f for every message of a stream: each after its length or, if number is not 0,
 // each the field of that number of one message; other fields are skipped. The bytes are valid
 // during the call. What names a message in errors.
@@ -137,34 +134,25 @@ func (to Fields) Read(message []byte) (whole bool) {
 	return len(f.Rest) == 0
 }
 
-// A Table is Fields for a kind of message that is read often.
-type Table struct {
-	low  [64]any // by number
-	high Fields
-}
-
-// Table makes a table of the fields.
-func (to Fields) Table() *Table {
-	t := &Table{high: to}
+// Often is Read for a kind of message that is read often.
+func (to Fields) Often() func(message []byte) (whole bool) {
+	var low [64]any // by number
 	for number, into := range to {
-		if int(number) < len(t.low) {
-			t.low[number] = into
+		if int(number) < len(low) {
+			low[number] = into
 		}
 	}
-	return t
-}
-
-// Read is Fields.Read.
-func (t *Table) Read(message []byte) (whole bool) {
-	f := Field{Rest: message}
-	for f.Next() {
-		if int(f.ID) < len(t.low) {
-			f.put(t.low[f.ID])
-		} else {
-			f.put(t.high[f.ID])
+	return func(message []byte) bool {
+		f := Field{Rest: message}
+		for f.Next() {
+			if int(f.ID) < len(low) {
+				f.put(low[f.ID])
+			} else {
+				f.put(to[f.ID])
+			}
 		}
+		return len(f.Rest) == 0
 	}
-	return len(f.Rest) == 0
 }
 
 func (f *Field) put(to any) {
@@ -183,9 +171,9 @@ func (f *Field) put(to any) {
 	case *bool:
 		*to = f.Number != 0
 	case *[]uint64:
-		*to = Varints(*to, f)
+		*to = varints(*to, f)
 	case *[]int64:
-		for _, n := range Varints(nil, f) {
+		for _, n := range varints(nil, f) {
 			*to = append(*to, int64(n))
 		}
 	}
@@ -202,8 +190,8 @@ func Last(message []byte, number protowire.Number) (last Field) {
 	return last
 }
 
-// Varints appends the numbers of a repeated field, packed or not.
-func Varints(list []uint64, f *Field) []uint64 {
+// varints appends the numbers of a repeated field, packed or not.
+func varints(list []uint64, f *Field) []uint64 {
 	if f.Bytes == nil {
 		return append(list, f.Number)
 	}

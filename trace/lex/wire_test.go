@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Fields go where they are said to go, whether by a map or a table; others are passed over, and a broken message says so.
+// Fields go where they are said to go, whether by a map or often; others are passed over, and a broken message says so.
 func TestFields(t *testing.T) {
 	m := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)
 	m = protowire.AppendString(protowire.AppendTag(m, 2, protowire.BytesType), "two")
@@ -28,7 +28,7 @@ func TestFields(t *testing.T) {
 	)
 	fields := Fields{1: &number, 2: &text, 3: &signed, 4: &list, 500: &high}
 	const want = "7 two -1 [1 2 3 4] 5"
-	for _, read := range []func([]byte) bool{fields.Read, fields.Table().Read} {
+	for _, read := range []func([]byte) bool{fields.Read, fields.Often()} {
 		number, text, signed, list, high = 0, "", 0, nil, 0
 		if !read(m) {
 			t.Error("broken")
@@ -41,7 +41,7 @@ func TestFields(t *testing.T) {
 	if !other.Read(m) || !set || string(raw) != "two" || called != "nobody's" {
 		t.Errorf("%v, %q, %q", set, raw, called)
 	}
-	if other.Read(m[:len(m)-1]) || other.Table().Read(m[:1]) {
+	if other.Read(m[:len(m)-1]) || other.Often()(m[:1]) {
 		t.Error("a message that is cut short is whole")
 	}
 }

@@ -9,7 +9,6 @@ package nsys
 
 import (
 	"encoding/json"
-	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,9 +18,6 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
 )
-
-// ErrNoWork is the cause of an error about a database without anything of CUDA.
-var ErrNoWork = errors.New("no kernel, copy or call")
 
 const (
 	kernelTable  = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -78,7 +74,7 @@ func ReadDB(db *lex.DB) (*trace.Run, error) {
 		return nil, d.Err
 	}
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: db.File, Msg: "nothing to show", Err: ErrNoWork, Cure: "profile with nsys profile --trace=cuda,nvtx"}
+		return nil, &trace.SyntaxError{File: db.File, Msg: "nothing to show", Err: trace.NoTrace("no kernel, copy or call"), Cure: "profile with nsys profile --trace=cuda,nvtx"}
 	}
 	for row, rank := range d.ranks {
 		d.Processes[row].Rank = rank

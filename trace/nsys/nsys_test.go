@@ -282,7 +282,7 @@ INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid, jsonText) VAL
 
 func TestReadDBErrors(t *testing.T) {
 	_, err := read(sqldbtest.Create(t, "test.sqlite", "CREATE TABLE StringIds (id INTEGER);"))
-	if !errors.Is(err, ErrNoWork) {
+	if !errors.Is(err, trace.NoTrace("no kernel, copy or call")) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -13,18 +13,19 @@ import (
 	"bytes"
 	"cmp"
 	"compress/zlib"
-	"errors"
 	"io"
 	"maps"
 	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
-// ErrNoSlices is the cause of an error about a trace without anything of a timeline.
-var ErrNoSlices = errors.New("no slices")
+// noSlices is the cause of an error about a trace without anything of a timeline.
+const noSlices = trace.NoTrace("no slices")
 
 const (
 	maxPacket   = 256 << 20 // bytes of a packet; Perfetto's own are under 1 MiB
@@ -51,7 +52,7 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 	d.closeAll()
 	d.joinStages()
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: ErrNoSlices, Cure: "record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace"}
+		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: noSlices, Cure: "record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace"}
 	}
 	return d.Finish(0), nil
 }
@@ -69,17 +70,19 @@ type reader struct {
 	processes map[int64]int32  // by process id
 	last      trace.Time
 	depth     int // of compressed packets in each other
+	inHand
+}
 
-	// The packet in hand, its event or render stage, and where their fields go.
+// An inHand is the packet in hand, its event or render stage, and what reads their fields.
+type inHand struct {
 	now         packet
 	e           slice
 	of          *sequence
 	kind, uuid  uint64
 	raw         rawStage
-	packets     *lex.Table
-	events      *lex.Table
-	renders     *lex.Table
-	annotations map[string]*int64
+	annotations map[string]*int64 // where the numbers of the event go
+
+	readPacket, readEvent, readStage func(message []byte) (whole bool)
 }
 
 // A sequence is a writer of packets, which interns its strings.
@@ -139,7 +142,7 @@ type packet struct {
 // setFields says where the fields of packets, events and render stages go.
 func (d *reader) setFields() {
 	p, n, r := &d.now, &d.e.notes, &d.raw
-	d.packets = lex.Fields{
+	d.readPacket = lex.Fields{
 		6:  &p.clocks,                                                    // clock_snapshot
 		8:  func(f lex.Field) { p.time, p.hasTime = f.Number, true },     // timestamp
 		10: &p.sequence,                                                  // trusted_packet_sequence_id
@@ -153,8 +156,8 @@ func (d *reader) setFields() {
 		58: func(f lex.Field) { p.clock, p.hasClock = f.Number, true },   // timestamp_clock_id
 		59: &p.defaults,                                                  // trace_packet_defaults
 		60: &p.track,                                                     // track_descriptor
-	}.Table()
-	d.events = lex.Fields{
+	}.Often()
+	d.readEvent = lex.Fields{
 		3:    func(f lex.Field) { d.e.category = d.of.categories[f.Number] },  // category ID
 		4:    func(f lex.Field) { d.annotate(f.Bytes) },                       // annotations
 		9:    &d.kind,                                                         // type
@@ -163,13 +166,15 @@ func (d *reader) setFields() {
 		22:   &d.e.category,                                                   // category
 		23:   &d.e.name,                                                       // name
 		3000: func(f lex.Field) { lex.Fields{1: &d.e.submits}.Read(f.Bytes) }, // gpu_correlation: ids of stages that the event launched
-	}.Table()
+	}.Often()
 	d.annotations = map[string]*int64{
-		"corr_id": &n.correlation, "correlation": &n.correlation, "external id": &n.external, "queue": &n.queue, "stream_id": &n.stream, "stream": &n.stream,
-		"lds_block_size": &n.lds, "vgpr_count": &n.vgprs, "accum_vgpr_count": &n.accumVGPRs, "workgroup_size": &n.workgroup, "grid_size": &n.grid, "copy_bytes": &n.bytes,
+		"corr_id": &n.correlation, "correlation": &n.correlation, "external id": &n.external,
+		"queue": &n.queue, "stream_id": &n.stream, "stream": &n.stream, "lds_block_size": &n.lds, "vgpr_count": &n.vgprs,
+		"accum_vgpr_count": &n.accumVGPRs, "workgroup_size": &n.workgroup, "grid_size": &n.grid, "copy_bytes": &n.bytes,
 	}
-	d.renders = lex.Fields{
-		1: &r.id, 2: &r.duration, 5: &r.context, 11: &r.gpu, 13: &r.queue, 14: &r.kind, 17: &r.name, 18: &r.waits, 19: &r.kernel, 21: &r.launch,
+	d.readStage = lex.Fields{
+		1: &r.id, 2: &r.duration, 5: &r.context, 11: &r.gpu, 13: &r.queue, 14: &r.kind,
+		17: &r.name, 18: &r.waits, 19: &r.kernel, 21: &r.launch,
 		6: func(f lex.Field) { // extra
 			r.extra[string(lex.Last(f.Bytes, 1).Bytes)] = string(lex.Last(f.Bytes, 2).Bytes)
 		},
@@ -177,13 +182,13 @@ func (d *reader) setFields() {
 			r.name = cmp.Or(r.name, string(f.Bytes))
 		},
 		20: func(f lex.Field) { r.name = d.of.events[f.Number] }, // name ID
-	}.Table()
+	}.Often()
 }
 
 func (d *reader) packet(message []byte, at int64) error {
 	d.now = packet{}
 	p := &d.now
-	if !d.packets.Read(message) {
+	if !d.readPacket(message) {
 		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet is not a protobuf message", Cure: "is this a Perfetto trace?"}
 	}
 	if p.squeeze != nil {
@@ -242,7 +247,8 @@ func (s *sequence) intern(message []byte) {
 	if len(message) == 0 {
 		return // most packets have none
 	}
-	tables := map[lex.Number]map[uint64]string{ // of InternedData: names of categories, events and annotations, strings; GPU specifications, kernels, arguments
+	// Of InternedData: names of categories, events and annotations, strings; GPU specifications, kernels, arguments.
+	tables := map[protowire.Number]map[uint64]string{
 		1: s.categories, 2: s.events, 3: s.keys, 29: s.values, 24: s.kinds, 1000: s.kernels, 1001: s.arguments,
 	}
 	for f := (lex.Field{Rest: message}); f.Next(); {
@@ -300,7 +306,7 @@ const (
 // event takes in one event of a track.
 func (d *reader) event(s *sequence, p *packet, at int64) {
 	d.e, d.of, d.kind, d.uuid = slice{at: at}, s, 0, s.track
-	d.events.Read(p.event)
+	d.readEvent(p.event)
 	e, uuid := d.e, d.uuid
 	var ok bool
 	if e.start, ok = d.time(s, p, at); !ok {

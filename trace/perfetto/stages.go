@@ -61,7 +61,7 @@ func (s *stages) submitted(ids []uint64, correlation int64) int64 {
 // stage takes in a render stage: a kernel, a copy, a range above them, or an event of a graph.
 func (d *reader) stage(s *sequence, p *packet, at int64) {
 	d.raw, d.of = rawStage{extra: map[string]string{}}, s
-	d.renders.Read(p.stage)
+	d.readStage(p.stage)
 	g, name, kind, extra := d.raw.stage, d.raw.name, d.raw.kind, d.raw.extra
 	start, ok := d.time(s, p, at)
 	if !ok {

@@ -38,7 +38,7 @@ func ReadXPlane(r io.Reader, file string) (*trace.Run, error) {
 	run := x.Finish()
 	if run == nil {
 		const cure = "profile a program on GPUs (jax.profiler.trace): others have no streams"
-		return nil, &trace.SyntaxError{File: file, Msg: "no stream of a GPU", Err: ErrNoSlices, Cure: cure}
+		return nil, &trace.SyntaxError{File: file, Msg: "no stream of a GPU", Err: noSlices, Cure: cure}
 	}
 	return run, nil
 }

@@ -22,7 +22,9 @@ var products = map[int64]string{
 
 // members are where the properties are kept, by name.
 func (a *agentSize) members() map[string]any {
-	return map[string]any{"cu_count": &a.cus, "wave_front_size": &a.wave, "max_waves_per_cu": &a.waves, "lds_size_in_kb": &a.ldsKB, "device_id": &a.id}
+	return map[string]any{
+		"cu_count": &a.cus, "wave_front_size": &a.wave, "max_waves_per_cu": &a.waves, "lds_size_in_kb": &a.ldsKB, "device_id": &a.id,
+	}
 }
 
 // newSession is a session for a file of AMD's profilers, which record no other GPUs.

@@ -43,7 +43,7 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 		return nil, err
 	}
 	if len(events) == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "no wave in the occupancy", Err: ErrNoTimes, Cure: "trace with rocprofv3 --att a kernel that runs on the traced shader engine"}
+		return nil, &trace.SyntaxError{File: file, Msg: "no wave in the occupancy", Err: noTimes, Cure: "trace with rocprofv3 --att a kernel that runs on the traced shader engine"}
 	}
 	times := map[int64]cycles{}
 	if realtime == nil {

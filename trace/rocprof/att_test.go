@@ -46,7 +46,7 @@ func TestReadOccupancy(t *testing.T) {
 	if err != nil || run.End != 300 {
 		t.Errorf("cycles as they are: %d, %v", run.End, err)
 	}
-	if _, err := ReadOccupancy(strings.NewReader(`{"dispatches":{}}`), nil, "o"); !errors.Is(err, ErrNoTimes) {
+	if _, err := ReadOccupancy(strings.NewReader(`{"dispatches":{}}`), nil, "o"); !errors.Is(err, noTimes) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -67,7 +67,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 		}
 	}
 	if s.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: name, Msg: "no kernel, copy or call", Cure: cure, Err: ErrNoTimes}
+		return nil, &trace.SyntaxError{File: name, Msg: "no kernel, copy or call", Cure: cure, Err: noTimes}
 	}
 	return s.Finish(0), nil
 }

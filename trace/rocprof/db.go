@@ -11,7 +11,6 @@ package rocprof
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -40,7 +39,7 @@ func ReadDB(db *lex.DB) (*trace.Run, error) {
 		return nil, d.Err
 	}
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: db.File, Msg: "no kernel, copy or call in the database", Err: ErrNoTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
+		return nil, &trace.SyntaxError{File: db.File, Msg: "no kernel, copy or call in the database", Err: noTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
 	}
 	return d.Finish(0), nil
 }
@@ -132,8 +131,8 @@ func (d *dbReader) v1() {
 	}
 }
 
-// ErrNoTimes is the cause of an error about files that hold nothing with a time.
-var ErrNoTimes = errors.New("nothing with a time")
+// noTimes is the cause of an error about files that hold nothing with a time.
+const noTimes = trace.NoTrace("nothing with a time")
 
 // earliestUnix tells clocks apart: a count of nanoseconds from here on (the
 // year 2001) is since 1970; a clock that counts from the start of the machine

@@ -23,7 +23,7 @@ func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 		return nil, j.s.Err
 	}
 	if j.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "no kernel, copy or call", Err: ErrNoTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
+		return nil, &trace.SyntaxError{File: file, Msg: "no kernel, copy or call", Err: noTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
 	}
 	return j.Finish(0), nil
 }
@@ -128,7 +128,8 @@ func (j *resultsReader) agent() {
 	members := size.members()
 	members["id"] = func() { a.Key = strconv.FormatInt(j.s.MemberOf("handle"), 10) }
 	members["type"] = func() { a.GPU = j.s.Number() == 2 }
-	members["logical_node_type_id"], members["logical_node_id"], members["name"], members["product_name"] = &ofType, &logical, &name, &product
+	members["logical_node_type_id"], members["logical_node_id"] = &ofType, &logical
+	members["name"], members["product_name"] = &name, &product
 	j.s.Members(members)
 	if ofType == trace.None {
 		ofType = logical
@@ -177,7 +178,8 @@ func (j *resultsReader) symbol() {
 	var formatted, mangled string
 	registers := func() { y.vgprs += j.s.Number() }
 	j.s.Members(map[string]any{
-		"kernel_id": &id, "formatted_kernel_name": &formatted, "kernel_name": &mangled, "arch_vgpr_count": registers, "accum_vgpr_count": registers,
+		"kernel_id": &id, "formatted_kernel_name": &formatted, "kernel_name": &mangled,
+		"arch_vgpr_count": registers, "accum_vgpr_count": registers,
 	})
 	y.name = cmp.Or(formatted, mangled)
 	j.symbols[id] = y
@@ -187,7 +189,7 @@ func (j *resultsReader) symbol() {
 func (j *resultsReader) records(kind string) {
 	var r record
 	members := r.members(j.s)
-	for j.s.Array(); j.s.More(); {
+	j.s.Each(func() {
 		at := j.s.At()
 		r = record{}
 		j.s.Members(members)
@@ -203,7 +205,7 @@ func (j *resultsReader) records(kind string) {
 		} else if !j.add(kind, &r) {
 			j.Builder.NoteSpan(trace.SpanID(j.Builder.Len()-1), trace.Repaired, j.Name, trace.EndsEarly, "byte", at)
 		}
-	}
+	})
 }
 
 // members are those of a record, and of the one within it that describes a dispatch. A number may be the handle of an object.

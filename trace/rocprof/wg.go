@@ -78,7 +78,7 @@ func ReadWG(r io.Reader, file string) (*trace.Run, error) {
 		return nil, err
 	}
 	if len(g.rows) == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "no row holds a workgroup", Err: ErrNoTimes}
+		return nil, &trace.SyntaxError{File: file, Msg: "no row holds a workgroup", Err: noTimes}
 	}
 	g.addAll()
 	first := slices.MinFunc(g.rows, func(x, y wgRow) int { return cmp.Compare(x.start, y.start) }).start
