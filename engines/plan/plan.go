@@ -42,7 +42,6 @@ type Planner struct {
 	rounds      int                       // iterations, likewise
 	blocked     cost.Memo[int, *Blocked]  // by rank
 	groups      cost.Memo[*int32, *group] // by the first of the members
-	skews       [][]trace.Time            // of captured collectives, by rank: distribution that late draws from
 }
 
 // What is told of a plan.
@@ -363,7 +362,7 @@ func (pl *Planner) commonFlags(ranks []int32, family any, n int, name func(i int
 // captured, or such a one, and communicate with ranks whose images are in one group.
 func (pl *Planner) alike(to []int32) bool {
 	w := pl.Workload
-	if pl.Scenario.Seed != 0 || len(w.Rows) != w.World || w.Captured == w.World {
+	if len(w.Rows) != w.World || w.Captured == w.World {
 		return false
 	}
 	for rank, row := range w.Rows {

@@ -378,9 +378,6 @@ func (rw *rankWriter) exchange(x *exchange) {
 	if len(m.preps) > 0 && !rw.serial {
 		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
 	}
-	if !rw.pl.Measured {
-		rw.ArriveLate(first, x.index)
-	}
 	event := rw.waitForAll(first, s, m)
 	if x.message {
 		rw.exchangeMessage(s, x, m)
