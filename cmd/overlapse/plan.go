@@ -27,7 +27,7 @@ import (
 // A wordList is a list of words in a plan.
 type wordList int
 
-// The axes. Those before seeds make a workload.
+// The axes.
 const (
 	planInputs    wordList = iota // traces and workload files, relative to the plan
 	planMachines                  // as --machine
@@ -35,7 +35,6 @@ const (
 	planClocks                    // as --clock
 	planRanks                     // as --ranks
 	planRetargets                 // as --retarget
-	seeds                         // 0: the mean over dispatch orders, as `overlapse replay`
 )
 
 // axes are the keys of a plan with the check of a value; nil: later.
@@ -46,7 +45,6 @@ var axes = [...]struct {
 	planInputs: {key: "inputs"}, planMachines: {key: "machines"}, planRanks: {key: "ranks"}, planRetargets: {key: "retargets"},
 	planWhatIf: {"what_if", func(s string) error { _, err := machine.ParseWhatIf(s); return err }},
 	planClocks: {"clocks", knownClock},
-	seeds:      {"seeds", func(s string) error { _, err := seedOf(s); return err }},
 }
 
 // A planFile is a plan of a sweep: the values of each axis, as written. An axis that the file leaves
@@ -60,9 +58,8 @@ type planFile struct {
 const maxCells = 1_000_000
 
 const (
-	maxFile     = 1 << 20   // bytes of a plan
-	maxSeed     = 1<<31 - 1 // of a cell
-	maxSettings = 100_000   // combinations of settings of all strategies
+	maxFile     = 1 << 20 // bytes of a plan
+	maxSettings = 100_000 // combinations of settings of all strategies
 )
 
 // parsePlan reads a plan file. path names it in errors, which are *trace.SyntaxError with line and
@@ -120,7 +117,7 @@ func (p *reader) read(body ast.Node) {
 			p.Fail(body, cure, "no %s", key)
 		}
 	}
-	for axis := planMachines; axis <= seeds; axis++ {
+	for axis := planMachines; int(axis) < len(axes); axis++ {
 		if len(p.plan.Values[axis]) == 0 {
 			p.plan.Values[axis] = []string{""}
 		}
@@ -132,14 +129,6 @@ func knownClock(s string) error {
 		return fmt.Errorf("%q is none of %s", s, strings.Join(known, ", "))
 	}
 	return nil
-}
-
-func seedOf(s string) (int64, error) {
-	seed, err := strconv.ParseInt(cmp.Or(s, "0"), 10, 64)
-	if err != nil || seed < 0 || seed > maxSeed {
-		return 0, fmt.Errorf("seed %q: write a number from 0 to %d", s, maxSeed)
-	}
-	return seed, nil
 }
 
 // values calls f for each value of a list, or for a single one.
@@ -269,12 +258,11 @@ func shardOf(s string, env func(string) string) (part, parts int, err error) {
 }
 
 // A sweepInput is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis.
-type sweepInput [seeds]string
+type sweepInput [len(axes)]string
 
 // A sweepCell is one replay.
 type sweepCell struct {
 	sweepInput
-	Seed     int64
 	Strategy plan.Selection
 }
 
@@ -282,7 +270,7 @@ type sweepCell struct {
 // equally many cells of each workload, so that they take about equally long.
 func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
 	list := []sweepInput{{}}
-	for axis, values := range p.Values[:seeds] {
+	for axis, values := range p.Values {
 		var next []sweepInput
 		for _, w := range list {
 			for _, w[axis] = range values {
@@ -294,14 +282,11 @@ func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
 	position := 0
 	for _, w := range list {
 		var part []sweepCell
-		for _, text := range p.Values[seeds] {
-			seed, _ := seedOf(text)
-			for _, s := range p.Strategies {
-				if position%n == i {
-					part = append(part, sweepCell{w, seed, s})
-				}
-				position++
+		for _, s := range p.Strategies {
+			if position%n == i {
+				part = append(part, sweepCell{w, s})
 			}
+			position++
 		}
 		if part != nil {
 			parts, cells = append(parts, part), cells+len(part)

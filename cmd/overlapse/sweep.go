@@ -52,7 +52,6 @@ any of the other axes:
   ranks: [default, 16, 64]
   clocks: [captured, sustained]
   strategies: [bulk, fused, "decompose:chunks=2|4|8:priority=on|off"]
-  seeds: [0, 1, 2]                         # 0: the mean over dispatch orders
 
 The columns are those of replay --format csv, and the plan's axes. --shard I/N replays one
 shard of N and writes shard-I-of-N.csv; --shard auto takes the shard that SLURM or Kubernetes
@@ -92,11 +91,11 @@ shards.`,
 // so that none is recommended. What is damaged in the input and the digest of the sweep (planFile.digest) are the last columns.
 func sweepLines(r *results.Replayed, cells []sweepCell, damage, digest string) (lines [][]any) {
 	for line := range r.CSV("recommended") {
-		more := []any{"what_if", "clock", "retarget", "seed", "damage", "sweep"}
+		more := []any{"what_if", "clock", "retarget", "damage", "sweep"}
 		if len(lines) > 0 {
 			of := cells[r.Rows[len(lines)-1].At]
 			at := of.sweepInput
-			more = []any{at[planWhatIf], at[planClocks], plain.Line(at[planRetargets]), of.Seed, damage, digest}
+			more = []any{at[planWhatIf], at[planClocks], plain.Line(at[planRetargets]), damage, digest}
 		}
 		lines = append(lines, append(line, more...))
 	}
@@ -230,15 +229,12 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	if err != nil {
 		return nil, "", err
 	}
-	for at := 0; at < len(cells); {
-		var under []plan.Selection // the cells of a seed
-		seed := cells[at].Seed
-		for ; at < len(cells) && cells[at].Seed == seed; at++ {
-			under = append(under, cells[at].Strategy)
-		}
-		if err := r.Under(ctx, m, seed, under, opts, done); err != nil {
-			return nil, "", err
-		}
+	selected := make([]plan.Selection, len(cells))
+	for i := range cells {
+		selected[i] = cells[i].Strategy
+	}
+	if err := r.Beside(ctx, m, selected, opts, done); err != nil {
+		return nil, "", err
 	}
 	if err := compare.Defect(r.Outcomes...); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", f.Path, err)

@@ -18,8 +18,8 @@ func parse(t testing.TB, text string) *planFile {
 }
 
 func TestParse(t *testing.T) {
-	p := parse(t, "inputs: [a, b]\nmachines: [default, 'h100:4']\nstrategies:\n  - bulk\n  - decompose:chunks=2|4:priority=on|off\nseeds: 7\n")
-	if p.count() != 2*2*5 || !slices.Equal(p.Values[planMachines], []string{"", "h100:4"}) || !slices.Equal(p.Values[seeds], []string{"7"}) {
+	p := parse(t, "inputs: [a, b]\nmachines: [default, 'h100:4']\nstrategies:\n  - bulk\n  - decompose:chunks=2|4:priority=on|off\nclocks: cool\n")
+	if p.count() != 2*2*5 || !slices.Equal(p.Values[planMachines], []string{"", "h100:4"}) || !slices.Equal(p.Values[planClocks], []string{"cool"}) {
 		t.Errorf("%+v", p)
 	}
 	var names []string
@@ -42,8 +42,6 @@ func TestParseErrors(t *testing.T) {
 		{"inputs: [a]\nstrategy: [bulk]\n", `plan.yaml:2:1: unknown key "strategy" (keys are clocks, inputs, machines,`},
 		{"inputs: [a]\nstrategies: [bulk]\nwhat_if: [link=2]\n", `plan.yaml:3:11: `},
 		{"inputs: [a]\nstrategies: [bulk]\nclocks: [warm]\n", `plan.yaml:3:10: "warm" is none of captured, cool, sustained`},
-		{"inputs: [a]\nstrategies: [bulk]\nseeds: [1, -1]\n", `plan.yaml:3:12: seed "-1": write a number from 0`},
-		{"inputs: [a]\nstrategies: [bulk]\nseeds: [1x]\n", `plan.yaml:3:9: seed "1x"`},
 		{"inputs: {a: b}\nstrategies: [bulk]\n", "no single value"},
 		{"inputs: [a\n", "plan.yaml:1:9: "},
 		{"", "plan.yaml: no list of keys and values"},
@@ -69,7 +67,7 @@ func list(n int) string {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add("inputs: [a]\nstrategies: ['decompose:chunks=2|4']\nseeds: [0, 1]\n")
+	f.Add("inputs: [a]\nstrategies: ['decompose:chunks=2|4']\nclocks: [captured, cool]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if p, err := parsePlan(strings.NewReader(text), "plan.yaml"); err == nil && p.count() == 0 {
 			t.Errorf("a plan without cells: %+v", p)
@@ -77,7 +75,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-const small = "inputs: [a, b]\nmachines: [default, h100]\nstrategies: [bulk, 'decompose:chunks=2|4', fused]\nseeds: [0, 1]\n"
+const small = "inputs: [a, b]\nmachines: [default, h100]\nstrategies: [bulk, 'decompose:chunks=2|4', fused]\nclocks: [captured, cool]\n"
 
 // The digest changes with the plan, with the content of its files, the program and what is read of the
 // inputs, and with nothing else.
@@ -107,9 +105,8 @@ func TestDigest(t *testing.T) {
 		"input":   func(s *sweep) { s.text = strings.Replace(small, "[a, b]", "[a, c]", 1) },
 		"machine": func(s *sweep) { s.text = strings.Replace(small, "h100", "h200", 1) },
 		"setting": func(s *sweep) { s.text = strings.Replace(small, "2|4", "2|8", 1) },
-		"seed":    func(s *sweep) { s.text = strings.Replace(small, "[0, 1]", "[0, 2]", 1) },
 		"what if": func(s *sweep) { s.text += "what_if: links=2\n" },
-		"clock":   func(s *sweep) { s.text += "clocks: cool\n" },
+		"clock":   func(s *sweep) { s.text = strings.Replace(small, "cool", "sustained", 1) },
 		"ranks":   func(s *sweep) { s.text += "ranks: 8\n" },
 		"GPU":     func(s *sweep) { s.text += "retargets: h200\n" },
 	} {
@@ -136,9 +133,9 @@ func TestShard(t *testing.T) {
 			counted := 0
 			for _, part := range parts {
 				for _, c := range part {
-					seen[fmt.Sprint(c.sweepInput, c.Seed, c.Strategy)] = true
+					seen[fmt.Sprint(c.sweepInput, c.Strategy)] = true
 				}
-				if each, of := 8, len(part); of < each/n || of > (each+n-1)/n || of == 0 {
+				if each, of := 4, len(part); of < each/n || of > (each+n-1)/n || of == 0 {
 					t.Fatalf("shard %d of %d has %d of %d cells of %v", i, n, of, each, part[0].sweepInput)
 				}
 				counted += len(part)

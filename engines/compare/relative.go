@@ -102,7 +102,7 @@ func (o *Outcome) base(w *workload.Workload, sc plan.Scenario, stop func() bool)
 		plan.Scenario
 		unprofiled bool
 	}
-	sc.Seed, sc.Race, sc.Pace, sc.Shared, sc.HostBound = 0, plan.MedianRace, 0, false, false
+	sc.Race, sc.Pace, sc.Shared, sc.HostBound = plan.MedianRace, 0, false, false
 	found, err := w.Isolation.Memo.Get(key{sc, w.Unprofiled}, func() (any, error) {
 		var times [2][]*stepTime
 		var is simulatedBase

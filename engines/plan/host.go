@@ -16,11 +16,10 @@ import (
 // of each operation (writeHost).
 
 // issueAsCaptured writes the host's part of an operation. It returns the count of
-// HostIssued to wait for and the captured time of the issue; 0 if the trace has no host
-// calls.
-func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
+// HostIssued to wait for; 0 if the trace has no host calls.
+func (r *Rank) issueAsCaptured(op *workload.Op) int64 {
 	if op.Issued == trace.Infinity || op.Issued > op.Start || r.Planner.Graph {
-		return 0, 0
+		return 0
 	}
 	at := max(op.Issued, r.clock)
 	for len(r.syncs) > 0 && r.syncs[0].End <= at {
@@ -29,7 +28,7 @@ func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 	}
 	r.Host.Delay(at-r.clock, program.HostIssue, op.Name)
 	r.clock = at
-	return r.postIssued(), at
+	return r.postIssued()
 }
 
 // waitForDevice writes a host wait for all operations that had ended when the call

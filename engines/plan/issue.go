@@ -198,20 +198,16 @@ func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	}
 }
 
-// WaitIssued makes a stream wait until the host has issued an operation. It returns the captured
-// time from which the host no longer holds it; 0 if hosts run ahead (IssueAhead).
-func (r *Rank) WaitIssued(s *Stream, op *workload.Op) (from trace.Time) {
-	var n int64
+// WaitIssued makes a stream wait until the host has issued an operation.
+func (r *Rank) WaitIssued(s *Stream, op *workload.Op) {
+	issue := r.issueAsCaptured
 	if r.Planner.hostOrder != nil {
 		r.beginAhead(s, op)
-		n = r.callOf(op)
-	} else {
-		n, from = r.issueAsCaptured(op)
+		issue = r.callOf
 	}
-	if n > 0 {
+	if n := issue(op); n > 0 {
 		s.Wait(r.HostIssued, n, "host")
 	}
-	return from
 }
 
 // IssueAhead has the hosts issue all operations in the given order, by rank, at the pace of

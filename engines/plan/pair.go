@@ -31,16 +31,8 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 
 // BeginPair must be called before a pair is written on the rank.
 func (r *Rank) BeginPair(p *Pair) {
-	first, _ := r.ops(p)
 	r.from, r.to = math.MaxInt, -1
-	r.ArriveLate(r.Stream(first.Queue), p.Index)
 	r.unseen = p.Coll
-}
-
-// ArriveLate holds a stream for as long as the rank comes later than usual to the i-th pair or
-// collective, if the scenario has a seed (rule X6).
-func (r *Rank) ArriveLate(s *Stream, i int) {
-	s.Delay(r.Planner.late(r.ID, i), program.PeerSkew, "arrives later")
 }
 
 // EndPair must be called after a pair is written on the rank.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -136,29 +134,6 @@ func TestHostPace(t *testing.T) {
 		if got := pl.Workload.HostPace(0, pl.Machine.Launch.Call.Or(0)); math.Abs(got-c.want) > 1e-3 {
 			t.Errorf("%s: %g, want %g", c.name, got, c.want)
 		}
-	}
-}
-
-// Of the captured arrivals, what is the same every time is how a rank is and no
-// chance; the first collective starts with the host.
-//
-//	collective 1   rank 0 at 0, rank 1 at 10
-//	collective 2   rank 0 at 0, rank 1 at 10
-//	collective 3   rank 0 at 5, rank 1 at 0
-func TestSkews(t *testing.T) {
-	w := &workload.Workload{World: 2}
-	for i, starts := range [][2]trace.Time{{0, 900}, {0, 10}, {100, 110}, {205, 200}} {
-		c := workload.Collective{}
-		for r, at := range starts {
-			id := int32(len(w.Ops))
-			w.Ops = append(w.Ops, workload.Op{ID: id, Rank: r, Start: at, Collective: int32(i)})
-			c.Members = append(c.Members, id)
-		}
-		w.Collectives = append(w.Collectives, c)
-	}
-	// Usual: rank 0 at 0, rank 1 at 10. The third: rank 0 is 5 late, rank 1 is 10 early.
-	if d := cmp.Diff([][]trace.Time{{0, 0}, {0, 0}, {15, 0}}, skews(w)); d != "" {
-		t.Error(d)
 	}
 }
 

@@ -5,17 +5,11 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 )
 
-// Two things vary between runs of one program. Scenario.Seed selects both:
-//
-//   - Races: where a chunk's collective and the next chunk of a GEMM become ready
-//     at the same time, the dispatch order varies between runs and ranks. A
-//     collective moves only when it is resident on all ranks, so ranks whose order
-//     differs wait for each other.
-//   - Arrival: each rank arrives at a pair as late as at one of the captured
-//     collectives, relative to that rank's median.
+// Where a chunk's collective and the next chunk of a GEMM become ready at the same time, the dispatch
+// order varies between runs and ranks. A collective moves only when it is resident on all ranks, so ranks
+// whose order differs wait for each other. Scenario.Race is one outcome; package compare weighs all of them.
 //
 // Race outcomes were measured on two and four H200 with decomposed GEMMs and collectives
 // (samples/measurements). At the first chunk both orders are equally likely and ranks are
@@ -40,12 +34,7 @@ func (r *Rank) CommFirst(p *Pair, chunk int) bool {
 		}
 		return false
 	}
-	for k := 1; k <= chunk; k++ {
-		if seed := r.Planner.Scenario.Seed; seed <= 0 || draw(seed, int64(r.ID), int64(p.Index), int64(k))%uint64(max(1, r.Planner.Machine.Launch.RaceKeeps.Value)) != 0 {
-			return false
-		}
-	}
-	return r.raceWon(p, 0)
+	return chunk == 0 && r.raceWon(p, 0)
 }
 
 // GatherRaces is the number of chunks of an all-gather at which there is a race.
@@ -53,11 +42,7 @@ func GatherRaces(m *machine.Machine) int { return int(m.Launch.GatherRaces.Value
 
 // raceWon reports whether the collective is dispatched first at a chunk.
 func (r *Rank) raceWon(p *Pair, chunk int) bool {
-	sc := &r.Planner.Scenario
-	if sc.Seed > 0 {
-		return draw(sc.Seed, int64(r.ID), int64(p.Index), int64(chunk))&1 == 1
-	}
-	race := sc.Race
+	race := r.Planner.Scenario.Race
 	if race == MedianRace {
 		race = MedianOutcome(len(p.First), p.Direction == workload.CollectiveThenCompute)
 	}
@@ -75,77 +60,6 @@ func (r *Rank) raceWon(p *Pair, chunk int) bool {
 // placeIn is the rank's place among the ranks of a pair.
 func (r *Rank) placeIn(p *Pair) int {
 	return slices.IndexFunc(p.First, func(id int32) bool { return r.Planner.Workload.Ops[id].Rank == r.ID })
-}
-
-// draw is a pseudo-random number that depends only on its arguments (splitmix64).
-func draw(keys ...int64) uint64 {
-	var x uint64
-	for _, k := range keys {
-		x += uint64(k) + 0x9e3779b97f4a7c15
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		x ^= x >> 31
-	}
-	return x
-}
-
-// late is how much later than its median a rank arrives at the i-th pair, ns.
-func (pl *Planner) late(rank, i int) trace.Time {
-	if pl.Scenario.Seed <= 0 {
-		return 0
-	}
-	if pl.skews == nil {
-		pl.skews = skews(pl.Workload)
-	}
-	if len(pl.skews) == 0 {
-		return 0
-	}
-	of := pl.skews[draw(pl.Scenario.Seed, -1, int64(i))%uint64(len(pl.skews))]
-	return of[rank]
-}
-
-// skews are, by rank and captured collective of all ranks, the arrival of the rank
-// relative to its median, minus that of the least late rank. The first collective is
-// excluded: it includes the start of the host.
-func skews(w *workload.Workload) [][]trace.Time {
-	var all [][]trace.Time
-	for i := range w.Collectives {
-		c := &w.Collectives[i]
-		if len(c.Members) != w.World || i == 0 {
-			continue
-		}
-		s := make([]trace.Time, w.World)
-		first := trace.Infinity
-		for _, id := range c.Members {
-			first = min(first, w.Ops[id].Start)
-		}
-		for _, id := range c.Members {
-			s[w.Ops[id].Rank] = w.Ops[id].Start - first
-		}
-		all = append(all, s)
-	}
-	usual := make([]trace.Time, w.World)
-	for r := range usual {
-		var of []trace.Time
-		for _, s := range all {
-			of = append(of, s[r])
-		}
-		if len(of) > 0 {
-			slices.Sort(of)
-			usual[r] = of[(len(of)-1)/2]
-		}
-	}
-	for _, s := range all {
-		least := trace.Infinity
-		for r := range s {
-			s[r] -= usual[r]
-			least = min(least, s[r])
-		}
-		for r := range s {
-			s[r] -= least
-		}
-	}
-	return all
 }
 
 // MedianOutcome is the outcome with the median time. Two ranks agree in half of the runs,
@@ -189,8 +103,7 @@ func (pl *Planner) Races() (all Races) {
 // clock of the GPUs and the outcome of dispatch races. The zero value is the median race
 // at the captured clock.
 type Scenario struct {
-	Seed int64       // over 0: races and late arrivals are drawn with it
-	Race RaceOutcome // race outcome if Seed is 0
+	Race RaceOutcome
 
 	Clock ClockRegime
 	Rest  float64 // idle time of the GPUs between two iterations, seconds

@@ -6,15 +6,21 @@
 // writes all other operations as captured: kernels, collectives and copies on their
 // streams, after their dependencies and the host's launches.
 //
-//	plan.go         Planner, Rank, Stream: what the ranks of a program are written with
-//	serve.go        which pairs a strategy serves, what their ranks share, stores and kernels between them
-//	write.go        writes one operation, or a pair in sequence
-//	collective.go   kernels of collectives, by channel
-//	kernels.go      kernels of compute, by workgroup
-//	streaming.go    kernels that memory bounds; parts of kernels
+// Files in the order in which a plan uses them:
+//
+//	strategy.go     a Strategy and its parameters; values.go, their settings
+//	plan.go         the Planner of a workload; serve.go, pair.go, which pairs a strategy serves and what lies around them
+//	host.go         what a launch costs the host, with or without a profiler; issue.go, the stream of a rank's host
+//	rank.go         the streams of a GPU while they are written
+//	gaps.go         the pause before an operation; blocked.go, what collectives that wait add to it
+//	write.go        one operation, or a pair in sequence; tiles.go, a pair in one notation of tiles, sets and movers
+//	kernels.go      kernels of compute, by workgroup; streaming.go, those that memory bounds, and parts of kernels
+//	collective.go   kernels of collectives, by channel; carrier.go, what moves their bytes
 //	race.go         which of two kernels is dispatched first where that varies
-//	issue.go        the host's time for every operation, with or without a profiler
 //	clock.go        the clock that the power limit leaves
+//	changes.go      what the plan changes, and what of it was measured; memory.go, the memory that it takes
+//	steps.go        the iterations of a run, captured or simulated; intervals.go, where their time goes; phases.go, of which phase
+//	ways.go         how to get a strategy and its settings on a real system (ways.csv)
 //
 // Of ranks that copy a captured one only some are written (replay.Share). That needs to know which flag of a
 // rank is in the place of another rank's: a flag that is added while a rank is written is that rank's own;

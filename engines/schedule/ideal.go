@@ -99,14 +99,33 @@ func lastSum(pl *plan.Planner, c *workload.Collective, reduce trace.Time) trace.
 	return trace.Time(float64(reduce) * min(1, step/whole))
 }
 
-// A laneKey names a lane of the bound: the compute, the communication or the
-// copies of one captured stream. Its operations never ran alongside each other when
-// captured, so no schedule of that stream's operations takes less than all of them.
+// A laneKey names the lanes of a rank for the compute, the communication or the copies of one captured stream. What is on one lane
+// never ran alongside each other when captured, so no schedule of that stream's operations takes less than all of them.
 type laneKey struct {
-	rank  int
 	queue int64
 	kind  trace.Kind
 	free  bool // outside of all iterations
+}
+
+// A lane is a stream of the bound.
+type lane struct {
+	*plan.Stream
+	iteration int32 // of the last operation written; -2: none is
+}
+
+// lanes are those of a rank.
+type lanes map[laneKey][]*lane
+
+// of is a lane for operations of the key, of which none is running at the captured time and none is of a later iteration.
+func (l lanes) of(r *plan.Rank, k laneKey, iteration int32, at trace.Time) *lane {
+	for _, s := range l[k] {
+		if s.End <= at && s.iteration <= iteration {
+			return s
+		}
+	}
+	s := &plan.Stream{Stream: program.Stream{Name: fmt.Sprintf("stream %d: %s", k.queue, k.kind), Queue: k.queue}}
+	l[k], r.Streams = append(l[k], &lane{s, -2}), append(r.Streams, s)
+	return l[k][len(l[k])-1]
 }
 
 // boundByLanes writes the bound: the operations of each lane back to back (rule B2).
@@ -118,11 +137,29 @@ func boundByLanes(pl *plan.Planner) (why string) {
 	if len(pl.Workload.Collectives) == 0 && !copiesToPeers(pl) {
 		return "no communication was found"
 	}
-	b := &lanes{pl: pl, of: iterationOf(pl), ends: map[int32]program.Flag{}, posts: map[int32]int64{}}
-	b.count()
+	of := iterationOf(pl)
+	ends, posts := map[int32]program.Flag{}, map[int32]int64{} // by iteration: counts its operations that have ended; their number
+	for _, i := range of {
+		if posts[i]++; i >= 0 && posts[i] == 1 {
+			ends[i] = pl.Program.NewFlag(fmt.Sprintf("iteration %d ended", i))
+		}
+	}
 	pl.WriteRank = func(r *plan.Rank) {
+		lanes := lanes{}
 		for _, id := range pl.Workload.Ranks[r.ID] {
-			b.write(r, &pl.Workload.Ops[id])
+			op, i := &pl.Workload.Ops[id], of[id]
+			s, before := lanes.of(r, laneKey{op.Queue, op.Kind, i < 0}, i, op.Start), i-1
+			for before > 0 && posts[before] == 0 {
+				before--
+			}
+			if before >= 0 && posts[before] > 0 && s.iteration != i {
+				s.Wait(ends[before], posts[before], "iteration before")
+			}
+			s.Launch(0, alone(pl, op))
+			r.Written(s.Stream, op)
+			if s.iteration = i; i >= 0 {
+				s.Post(ends[i], 1)
+			}
 		}
 	}
 	return ""
@@ -149,60 +186,4 @@ func iterationOf(pl *plan.Planner) []int32 {
 		}
 	}
 	return of
-}
-
-type lanes struct {
-	pl    *plan.Planner
-	of    []int32                // by op: its iteration, or -1
-	ends  map[int32]program.Flag // by iteration: counts its operations that have ended
-	posts map[int32]int64        // by iteration: how many it has
-	lanes map[laneKey][]*plan.Stream
-	at    map[*plan.Stream]int32 // the iteration of the last operation written
-}
-
-// count makes the flags that say when iterations have ended.
-func (b *lanes) count() {
-	b.lanes, b.at = map[laneKey][]*plan.Stream{}, map[*plan.Stream]int32{}
-	for _, i := range b.of {
-		if i < 0 {
-			continue
-		}
-		if _, seen := b.ends[i]; !seen {
-			b.ends[i] = b.pl.Program.NewFlag(fmt.Sprintf("iteration %d ended", i))
-		}
-		b.posts[i]++
-	}
-}
-
-func (b *lanes) write(r *plan.Rank, op *workload.Op) {
-	i := b.of[op.ID]
-	s := b.lane(r, laneKey{r.ID, op.Queue, op.Kind, i < 0}, i, op.Start)
-	for before := i - 1; before >= 0; before-- {
-		if n := b.posts[before]; n > 0 {
-			if at, ok := b.at[s]; !ok || at != i {
-				s.Wait(b.ends[before], n, "iteration before")
-			}
-			break
-		}
-	}
-	s.Launch(0, alone(b.pl, op))
-	r.Written(s, op)
-	b.at[s] = i
-	if i >= 0 {
-		s.Post(b.ends[i], 1)
-	}
-}
-
-// lane is a stream for operations of the key, of which none is running at the
-// captured time and none is of a later iteration.
-func (b *lanes) lane(r *plan.Rank, k laneKey, iteration int32, at trace.Time) *plan.Stream {
-	for _, s := range b.lanes[k] {
-		if s.End <= at && b.at[s] <= iteration {
-			return s
-		}
-	}
-	s := &plan.Stream{Stream: program.Stream{Name: fmt.Sprintf("stream %d: %s", k.queue, k.kind), Queue: k.queue}}
-	r.Streams = append(r.Streams, s)
-	b.lanes[k] = append(b.lanes[k], s)
-	return s
 }

@@ -1,14 +1,19 @@
 // Package schedule is the writer of programs, and the strategies that leave operations whole and choose the stream, the
 // order and the resources they run with: captured, bulk, ideal and multistream. A strategy of pairs writes its pairs, and
-// this package all other operations, in their places:
+// this package all other operations, in their places. Files in the order in which a step passes them:
 //
-//	stepplan.go   Planned: plans any strategy; what a schedule of a step may change
-//	step.go       the operations of all ranks in the order of issue, and what waits for what
-//	buckets.go    gradients in other buckets; gathers.go: parameters gathered earlier, once or again; preps.go: their copies
-//	chains.go     micro-batches that alternate; pipeline.go: schedules of pipelines; occupancy.go: compute of other grids
-//	stepwrite.go  writes a rank: host, streams, waits, gaps, kernels and pairs
-//	blocked.go    gaps beside streams that wait
-//	captured.go, bulk.go, multistream.go, ideal.go: the strategies and the bound
+//	captured.go, bulk.go, multistream.go, ideal.go   the strategies and the bound; copies.go, of copies from the host
+//	stepplan.go     Planned: plans any strategy; what a schedule of a step may change
+//	step.go         the operations of all ranks in the order of issue, and what waits for what; serial.go, one order of all ranks
+//	async.go        collectives that ran alongside compute, and keep their places
+//	preps.go        copies that prepare collectives
+//	buckets.go      gradients in other buckets; gathers.go, parameters gathered earlier, once or again
+//	chains.go       micro-batches that alternate
+//	reading.go      the pipeline of a capture; order.go, the orders of schedules; pipelineplan.go, their pieces; halves.go, of backward in
+//	                two; messages.go, between stages; pipeline.go, in place of the captured step
+//	occupancy.go    compute of other grids
+//	beside.go       what computes alongside each collective
+//	stepwrite.go    writes a rank: streams, waits, gaps, kernels and pairs; blocked.go, gaps beside streams that wait
 package schedule
 
 import (

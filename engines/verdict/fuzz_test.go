@@ -222,12 +222,12 @@ func FuzzPlanner(f *testing.F) {
 		if len(code) < 6 || len(code) > 18 {
 			return
 		}
-		at, list, sc := int(code[0])%len(names), 0, plan.Scenario{Seed: 1 + int64(code[0])}
+		at, list, late := int(code[0])%len(names), 0, false
 		if int(code[0])/len(names)%8 == 0 {
-			list, sc = 1, plan.Scenario{}
+			list, late = 1, true
 		}
 		others := sel[1:]
-		planned(t, write(t, files[at], mutate(lists[at][list], code[2:])), []plan.Selection{sel[0], others[int(code[1])%len(others)]}, lift.Options{}, sc)
+		planned(t, write(t, files[at], mutate(lists[at][list], code[2:])), []plan.Selection{sel[0], others[int(code[1])%len(others)]}, lift.Options{}, late)
 	})
 }
 
@@ -243,12 +243,12 @@ func TestKernelWithoutTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned(t, write(t, files, list), sel, lift.Options{}, plan.Scenario{})
+	planned(t, write(t, files, list), sel, lift.Options{}, true)
 }
 
 // planned checks what the planner says about a trace, if it can be read, and returns the strategies that it calls likely. The
-// rank that others wait for is not looked for where the scenario has a seed.
-func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options, sc plan.Scenario) (likely []string) {
+// rank that others wait for is looked for if findLate.
+func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options, findLate bool) (likely []string) {
 	t.Helper()
 	run, err := format.Open(path, format.Options{})
 	if err != nil {
@@ -265,7 +265,7 @@ func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options, sc
 	if w, err = compare.Isolate(w, m, nil); err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := compare.Compare(w, m, sel, sc, replay.Options{Like: true}, nil)
+	outcomes, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options, sc
 	}
 	list := predicted(w, outcomes[0], outcomes)
 	var late *overlap.LateRank
-	if sc.Seed == 0 {
+	if findLate {
 		late = LateRank(w, outcomes[0])
 	}
 	v, damage := Judge(w, outcomes[0], list, late), DamageOf(w)

@@ -423,7 +423,7 @@ func TestMutants(t *testing.T) {
 		usual[i] = map[string]bool{}
 		path := write(t, files, list)
 		for _, unprofiled := range []bool{true, false} {
-			for _, name := range planned(t, path, sel, lift.Options{Unprofiled: unprofiled}, plan.Scenario{}) {
+			for _, name := range planned(t, path, sel, lift.Options{Unprofiled: unprofiled}, true) {
 				usual[i][name] = true
 			}
 		}
@@ -446,7 +446,7 @@ func TestMutants(t *testing.T) {
 			}
 			other := sel[1:][m.IntN(len(sel)-1)]
 			t.Logf("%s, %q", other, kinds)
-			for _, name := range planned(t, write(t, m.files, m.list), []plan.Selection{sel[0], other}, lift.Options{Unprofiled: n%2 == 0}, plan.Scenario{}) {
+			for _, name := range planned(t, write(t, m.files, m.list), []plan.Selection{sel[0], other}, lift.Options{Unprofiled: n%2 == 0}, true) {
 				if !usual[at][name] {
 					t.Errorf("%s is likely, which it is not on the trace as it was, and no damage is said", name)
 				}

@@ -241,7 +241,7 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 	if err != nil {
 		return late
 	}
-	sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
+	sc := plan.Scenario{Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
 	mean := func(out compare.Outcome, err error) float64 {
 		if err != nil || out.Result == nil {
 			return 0

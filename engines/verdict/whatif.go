@@ -78,7 +78,7 @@ func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, 
 		if out.Result == nil || out.Strategy.Bound && !out.Strategy.Exact {
 			return nil
 		}
-		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
+		sc := plan.Scenario{Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
 		is, err := compare.Run(same, m, out.Selection, sc, replay.Options{Like: true, Stop: stop})
 		if err == nil {
 			outs[i] = is
@@ -96,7 +96,7 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x ma
 		if out.Result == nil {
 			return nil
 		}
-		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
+		sc := plan.Scenario{Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
 		is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Like: true, Stop: stop})
 		if done != nil {
 			done()

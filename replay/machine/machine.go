@@ -110,7 +110,6 @@ type Launch struct {
 	Pipelined      Quantity // host seconds of PyTorch's pipelined GEMM and collective (torch.ops.symm_mem), besides its shards
 	PipelinedShard Quantity // host seconds of each of its shards
 	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library
-	RaceKeeps      Quantity // n: one in n collectives that were dispatched before their GEMM are again at the next chunk
 	GatherRaces    Quantity // number of chunks of an all-gather with varying dispatch order
 	Barrier        Quantity // seconds of a barrier of all GPUs through peer memory
 }

@@ -129,7 +129,7 @@ func (p *profile) omits(part string) bool {
 }
 
 // renamed are keys that profiles had.
-var renamed = map[string]string{"matmul.crowd": "it is matmul.idle_gain now"}
+var renamed = map[string]string{"matmul.crowd": "it is matmul.idle_gain now", "launch.race_keeps": "nothing reads it any more: remove it"}
 
 // rest reports keys that no profile has.
 func (p *profile) rest() {

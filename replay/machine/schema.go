@@ -207,7 +207,6 @@ func Entries(m *Machine) []Entry {
 		within("launch.pipelined", option("launch.pipelined", Span, &n.Pipelined)),
 		within("launch.pipelined", option("launch.pipelined_shard", Span, &n.PipelinedShard)),
 		within("launch.network_call", one("launch.network_call", Span, &n.NetworkCall)),
-		within("launch.race_keeps", one("launch.race_keeps", Count, &n.RaceKeeps)),
 		within("launch.gather_races", one("launch.gather_races", Count, &n.GatherRaces)),
 		one("launch.barrier", Span, &n.Barrier),
 

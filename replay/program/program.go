@@ -4,6 +4,12 @@
 // that only grow. Kernel boundaries, stream events, the arrival of all ranks at a
 // collective, slice-ready flags of fused operators, tile semaphores and trigger counters
 // are all flags.
+//
+//	program.go      programs, commands, kernels, phases
+//	owners.go       flags, and the GPUs that they are of
+//	arbiter.go      the order in which contended memory serves
+//	check.go        whether a machine can run a program
+//	digest.go       whether two programs are equal
 package program
 
 import (

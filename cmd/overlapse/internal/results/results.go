@@ -220,10 +220,8 @@ func (r *Replayed) compare(m machine.Machine, sel []plan.Selection, opts replay.
 	return all, err
 }
 
-// Under adds the rows of selections that are replayed under a seed; the captured schedule, with which they
-// are compared, is not.
-func (r *Replayed) Under(ctx context.Context, m machine.Machine, seed int64, sel []plan.Selection, opts replay.Options, done func()) error {
-	r.scenario.Seed = seed
+// Beside adds the rows of more selections.
+func (r *Replayed) Beside(ctx context.Context, m machine.Machine, sel []plan.Selection, opts replay.Options, done func()) error {
 	judged, err := r.compare(m, sel, opts, done)
 	if err != nil {
 		return Stopped(ctx, err)
