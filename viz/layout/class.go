@@ -108,19 +108,34 @@ func (c Class) Height() float64 {
 
 // classify finds the class of every span of a run.
 func classify(r *trace.Run) []Class {
-	classes, fused := make([]Class, len(r.Spans)), map[trace.NameID]Class{}
+	classes, fused := make([]Class, len(r.Spans)), sendsInside(r)
 	for i, s := range r.Spans {
 		classes[i] = classOf(r, s)
-		if s.Kind == trace.Compute {
-			classes[i] = trace.Memo(fused, s.Name, func() Class {
-				if _, _, says := trace.Fused(r.NameOf(s)); says != "" {
-					return Overlap
-				}
-				return Local
-			})
+		if s.Kind == trace.Compute && fused(s.Name) {
+			classes[i] = Overlap
 		}
 	}
 	return classes
+}
+
+// sendsInside tells the kernels that compute and communicate at once: by their names (trace.Fused), or those of
+// which a recorded workgroup puts or stores to a peer, on whatever rank.
+func sendsInside(r *trace.Run) func(kernel trace.NameID) bool {
+	sends := map[trace.NameID]bool{}
+	for _, s := range r.Spans {
+		switch {
+		case s.Kind == trace.Transfer && r.Lanes[s.Lane].Kind == trace.Link:
+			sends[s.Name] = true
+		case s.Kind == trace.PhaseStore && s.Parent != trace.None && destination(r, s).remote():
+			sends[r.Spans[s.Parent].Name] = true
+		}
+	}
+	return func(kernel trace.NameID) bool {
+		return trace.Memo(sends, kernel, func() bool {
+			_, _, says := trace.Fused(r.NameOf(trace.Span{Name: kernel}))
+			return says != ""
+		})
+	}
 }
 
 func classOf(r *trace.Run, s trace.Span) Class {

@@ -86,7 +86,8 @@ func newStrip(v View) strip {
 	}
 	names := map[kind]trace.NameID{}
 	var last overlap.State
-	overlap.States(v.Run, v.Gaps, func(x overlap.State) {
+	inside := insideUnseen(v.Run)
+	add := func(x overlap.State) {
 		name := trace.Memo(names, kind{x.Is, x.Cause}, func() trace.NameID {
 			text := x.Is.String()
 			if x.Is == overlap.Idle {
@@ -103,6 +104,13 @@ func newStrip(v View) strip {
 		}
 		s.add(x.Start, name)
 		last = x
+	}
+	overlap.States(v.Run, v.Gaps, func(x overlap.State) {
+		if x.Is == overlap.Computing {
+			inside[x.Rank] = splitAt(inside[x.Rank], x, add)
+		} else {
+			add(x)
+		}
 	})
 	if len(s.starts) == 0 {
 		return strip{}
@@ -116,4 +124,43 @@ func newStrip(v View) strip {
 		s.ids[i] = trace.SpanID(i)
 	}
 	return s
+}
+
+// splitAt adds a state of computing in parts: within kernels it is overlapped. It returns the kernels that end later.
+func splitAt(kernels []trace.Span, x overlap.State, add func(overlap.State)) (later []trace.Span) {
+	part := func(end trace.Time, is overlap.Is) {
+		if x.Start < end {
+			add(overlap.State{Rank: x.Rank, Start: x.Start, End: end, Is: is})
+			x.Start = end
+		}
+	}
+	for ; len(kernels) > 0 && kernels[0].Start < x.End; kernels = kernels[1:] {
+		part(kernels[0].Start, x.Is)
+		part(min(kernels[0].End, x.End), overlap.Overlapping)
+		if kernels[0].End > x.End {
+			return kernels
+		}
+	}
+	part(x.End, x.Is)
+	return kernels
+}
+
+// insideUnseen are the kernels, by rank and start, that compute and communicate at once, of ranks without a
+// record of what they send: whether one of them computes or sends at an instant is not known.
+func insideUnseen(r *trace.Run) [][]trace.Span {
+	fused, kernels, seen := sendsInside(r), make([][]trace.Span, len(r.Ranks)), make([]bool, len(r.Ranks))
+	for _, l := range r.Lanes {
+		if l.Kind == trace.Link {
+			seen[l.Rank] = true
+		}
+	}
+	for _, s := range r.Spans {
+		if rank := r.Lanes[s.Lane].Rank; s.Kind == trace.Compute && !seen[rank] && fused(s.Name) {
+			kernels[rank] = append(kernels[rank], s)
+		}
+	}
+	for row, like := range r.Like {
+		kernels[row] = kernels[like]
+	}
+	return kernels
 }

@@ -126,3 +126,37 @@ func TestLimitsAreColoured(t *testing.T) {
 		t.Errorf("%s is %q", tl.Rows[1].Label, got)
 	}
 }
+
+// A kernel that sends from inside is no pure compute on a rank of which only the kernels are recorded: the
+// record of another rank has its puts, or its stores to a peer. Beside recorded puts the strip is exact.
+func TestStripOfKernelsThatSend(t *testing.T) {
+	for _, puts := range []bool{true, false} {
+		var b trace.Builder
+		for id := range 2 {
+			rank := b.AddRank(trace.Rank{ID: id, World: 2})
+			queue := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None})
+			b.Add(trace.Span{Kind: trace.Compute, Start: 0, End: 2000, Name: b.Intern("before"), Lane: queue, Parent: trace.None, Attr: trace.None})
+			kernel := b.Add(trace.Span{Kind: trace.Compute, Start: 2000, End: 8000, Name: b.Intern("gemm + all_to_all"), Lane: queue, Parent: trace.None, Attr: trace.None})
+			switch {
+			case id > 0:
+			case puts:
+				link := b.Lane(trace.Lane{Kind: trace.Link, Rank: rank, Peer: 1})
+				b.Add(trace.Span{Kind: trace.Transfer, Start: 3000, End: 5000, Name: b.Intern("gemm + all_to_all"), Lane: link, Parent: trace.None, Attr: trace.None})
+			default:
+				on := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, Peer: trace.None})
+				tile := b.AddWorkgroup(trace.WorkgroupAttr{Peer: 1, Persistent: 0, Row: trace.None, Col: trace.None})
+				wg := b.Add(trace.Span{Kind: trace.Workgroup, Start: 2000, End: 8000, Name: b.Intern("gemm + all_to_all"), Lane: on, Parent: kernel, Attr: tile})
+				b.Add(trace.Span{Kind: trace.PhaseStore, Start: 6000, End: 8000, Name: b.Intern("store"), Lane: on, Parent: wg, Attr: tile})
+			}
+		}
+		tl, want := New([]View{{Run: b.Finish(trace.Options{KeepZero: true})}}), []string{"CCOOOOOO", "CCOOOOOO"}
+		if puts {
+			want[0] = "CCCOOCCC"
+		}
+		for row := range tl.Rows {
+			if r := &tl.Rows[row]; r.Kind == RankHeading && letters(tl, row, 8) != want[r.Rank] {
+				t.Errorf("puts %v: rank %d is %q, want %q", puts, r.Rank, letters(tl, row, 8), want[r.Rank])
+			}
+		}
+	}
+}

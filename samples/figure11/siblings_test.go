@@ -1,0 +1,153 @@
+package figure11
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
+)
+
+// A chart is another figure of a paper: one measure of a workload file under some strategies.
+type chart struct {
+	title, look, sample string
+	strategies          []string
+	bars                func(w *workload.Workload, out compare.Outcome) []bar
+	command             string // its strategies; "": of replay, whose table has the same times
+}
+
+type bar struct {
+	label string
+	value float64
+	text  string
+}
+
+var charts = []chart{
+	{
+		title: "SC'24, Figure 13: occupancy", look: "time of the fused kernel's iteration by resident workgroups; the paper has 46 % less from 25 to 75 % and 25 % more from there to 87.5 %, which are the profile's `gpu.crowding`",
+		sample: "sc24-embedding-a2a-2nodes", strategies: []string{"bulk", "fused:occupancy=25", "fused:occupancy=50", "fused:occupancy=75", "fused:occupancy=87"}, bars: step,
+	},
+	{
+		title: "SC'24, Figure 14: order", look: "when each node ends; at the pooling of this file, 70, lookups hide both orders",
+		sample: "sc24-embedding-a2a-2nodes", strategies: []string{"fused:occupancy=87", "fused:order=oblivious:occupancy=87"}, bars: ends,
+	},
+	{
+		title: "T3, Figure 6: compute units for each", look: "the GEMM and the all-reduce, one after the other with all compute units, and at once with 8 and 16 for the all-reduce",
+		sample: "t3-tnlg-fc2", strategies: []string{"bulk", "multistream:carve=8", "multistream:carve=16"}, bars: kinds,
+	},
+	{
+		title: "T3, Figure 18: bytes of memory", look: "what a GPU reads and writes in an iteration, by cause",
+		sample: "t3-tnlg-fc2", strategies: []string{"bulk", "trigger"}, bars: bytesByCause, command: "report samples/workloads/t3-tnlg-fc2.yaml --strategy bulk,trigger -o t3.html",
+	},
+}
+
+// siblings are the charts as text, and Figure 17 of T3.
+func siblings(t *testing.T) string {
+	var page strings.Builder
+	page.WriteString("\n# What else the papers draw\n\nFrom the same samples. `overlapse report` has them as a page: bars of the schedules, what is used over time, bytes by cause.\n")
+	for _, c := range charts {
+		command := c.command
+		if command == "" {
+			command = fmt.Sprintf("replay samples/workloads/%s.yaml --strategy %s", c.sample, strings.Join(c.strategies, ","))
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n%s.\n\n    overlapse %s\n\n```\n", c.title, strings.ToUpper(c.look[:1])+c.look[1:], command)
+		w, m := plantest.SampleOperator(t, c.sample)
+		var all []bar
+		for _, s := range c.strategies {
+			name, set, _ := strings.Cut(s, ":")
+			for _, b := range c.bars(w, enginetest.Outcome(t, w, m, name, enginetest.Settings(set))) {
+				b.label = strings.TrimSpace(s + "  " + b.label)
+				all = append(all, b)
+			}
+		}
+		most := slices.MaxFunc(all, func(a, b bar) int { return int(a.value - b.value) }).value
+		for _, b := range all {
+			fmt.Fprintf(&page, "%-50s %10s  %s\n", b.label, b.text, strings.Repeat("█", int(50*b.value/most+.5)))
+		}
+		page.WriteString("```\n")
+	}
+	page.WriteString(memoryOverTime(t))
+	return page.String()
+}
+
+// step is the time of an iteration.
+func step(_ *workload.Workload, out compare.Outcome) []bar {
+	return []bar{timeBar("", out.Time)}
+}
+
+func timeBar(label string, t trace.Time) bar {
+	return bar{label, float64(t), fmt.Sprintf("%.2f ms", float64(t)/1e6)}
+}
+
+// ends are when each rank ends.
+func ends(_ *workload.Workload, out compare.Outcome) (bars []bar) {
+	run := out.Result.Run
+	last := make([]trace.Time, len(run.Ranks))
+	for _, s := range run.Spans {
+		last[run.RankOf(s)] = max(last[run.RankOf(s)], s.End)
+	}
+	for rank, t := range last {
+		bars = append(bars, timeBar(fmt.Sprintf("node %d", rank), t))
+	}
+	return bars
+}
+
+// kinds are the mean times of kernels that compute and of collectives, and that of an iteration.
+func kinds(_ *workload.Workload, out compare.Outcome) []bar {
+	var sums, counts [2]trace.Time
+	for _, s := range out.Result.Run.Spans {
+		switch s.Kind {
+		case trace.Compute:
+			sums[0], counts[0] = sums[0]+s.End-s.Start, counts[0]+1
+		case trace.Collective:
+			sums[1], counts[1] = sums[1]+s.End-s.Start, counts[1]+1
+		}
+	}
+	return []bar{timeBar("GEMM", sums[0]/counts[0]), timeBar("all-reduce", sums[1]/counts[1]), timeBar("an iteration", out.Time)}
+}
+
+// bytesByCause are those of T3's Figure 18.
+func bytesByCause(w *workload.Workload, out compare.Outcome) (bars []bar) {
+	for _, m := range verdict.MemoryByCause(w, out) {
+		for _, x := range []struct {
+			how   string
+			bytes float64
+		}{{"reads", m.Read}, {"writes", m.Written}} {
+			bars = append(bars, bar{m.Cause + " " + x.how, x.bytes, fmt.Sprintf("%.0f MB", x.bytes/1e6)})
+		}
+	}
+	return bars
+}
+
+// memoryOverTime is T3's Figure 17: how much of a GPU's memory bandwidth an iteration uses, over time.
+func memoryOverTime(t *testing.T) string {
+	var page strings.Builder
+	fmt.Fprintf(&page, "\n## T3, Figure 17: memory over time\n\nShare of the memory's bandwidth, from the first iteration's start to the last one's end: reads of a stage, then a burst of writes; with the reduce-scatter in it, its reads and updates too.\n\n    overlapse report samples/workloads/t3-tnlg-fc2.yaml --strategy bulk,trigger,trigger:arbitration=mca -o t3.html\n\n```\n")
+	const columns = 100
+	w, m := plantest.SampleOperator(t, "t3-tnlg-fc2")
+	for _, s := range []string{"bulk", "trigger", "trigger:arbitration=mca"} {
+		name, set, _ := strings.Cut(s, ":")
+		out := enginetest.Detailed(t, w, m, name, enginetest.Settings(set), replay.Options{Ranks: []int{0}, Usage: true})
+		for _, u := range out.Result.Usage {
+			if u.GPU != 0 || u.Of != replay.Memory.String() {
+				continue
+			}
+			var line strings.Builder
+			for i := range columns {
+				from, to := i*len(u.Shares)/columns, max((i+1)*len(u.Shares)/columns, i*len(u.Shares)/columns+1)
+				line.WriteRune([]rune(" ▁▂▃▄▅▆▇█")[int(8*slices.Max(u.Shares[from:to])+.5)])
+			}
+			fmt.Fprintf(&page, "%s, %.2f ms\n%s\n", s, float64(program.Time(len(u.Shares))*u.Width)/1e6, line.String())
+		}
+	}
+	page.WriteString("```\n")
+	return page.String()
+}
