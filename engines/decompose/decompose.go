@@ -1,6 +1,10 @@
 // Package decompose cuts a GEMM and its collective into chunks and runs one
 // chunk's communication alongside the next chunk's compute (Wang et al., ASPLOS'23;
 // CoCoNet; FlashOverlap).
+//
+//	decompose.go  the strategy, and chunks of rows
+//	waves.go      groups of one GEMM's waves
+//	ring.go       a ring of copies
 package decompose
 
 import (

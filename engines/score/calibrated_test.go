@@ -35,7 +35,10 @@ func TestCalibratedByOneCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := d.Set("h200x2-capture").Rows
+	set := func(name string) *dataset.Set {
+		return &d.Sets[slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == name })]
+	}
+	rows := set("h200x2-capture").Rows
 	fit := func(rows []dataset.Row) machine.Machine {
 		res, err := calibrate.Calibrate(rows, h100)
 		if err != nil {
@@ -56,7 +59,7 @@ func TestCalibratedByOneCapture(t *testing.T) {
 	} {
 		var checks []Check
 		for _, name := range []string{"h200x2-sixth", "h200x2-seventh"} {
-			s := d.Set(name)
+			s := set(name)
 			found, err := Rows(s.Rows, Inputs{
 				Machine: func(row dataset.Row) (machine.Machine, error) { return c.m.Sized(row.World) },
 				Trace:   func(r dataset.Row) (*trace.Run, error) { return format.Open(d.Path(s, r.Trace), format.Options{}) },

@@ -134,26 +134,19 @@ func (t *operator) side(r *plan.Rank, p *plan.Pair) *side {
 // gathers reports whether the GEMM reads what arrives; else peers get what it makes.
 func (x *side) gathers() bool { return x.Pair.Direction == workload.CollectiveThenCompute }
 
-// arrival lists the shards in the order in which they should reach a rank, its
-// own first (rule O1): read from the next rank first, or written by the
-// rank before first.
-func (x *side) arrival() []int {
-	if x.impl == "push" && x.swizzle != "mesh" {
-		return plan.Around(x.n, x.Me, -1)
-	}
-	return plan.Around(x.n, x.Me, 1)
-}
-
 // units lists the pieces of all shards in the order in which a GEMM takes
-// them. Where shards travel in pieces, the first pieces of all ranks come before
-// the second ones.
+// them. What it reads comes as it should reach the rank, its own first (rule O1): read
+// from the next rank first, or written by the rank before first. Where shards travel in
+// pieces, the first pieces of all ranks come before the second ones.
 func (x *side) units() (units []int) {
 	shards := plan.Around(x.n, x.Me+1, 1)
 	switch {
 	case x.across:
 		shards = order(x.nodes, x.gathers())
+	case x.gathers() && x.impl == "push" && x.swizzle != "mesh":
+		shards = plan.Around(x.n, x.Me, -1)
 	case x.gathers():
-		shards = x.arrival()
+		shards = plan.Around(x.n, x.Me, 1)
 	}
 	for piece := range x.cuts {
 		for _, s := range shards {

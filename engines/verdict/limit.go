@@ -90,9 +90,14 @@ func LimitOf(w *workload.Workload, out compare.Outcome, t overlap.Times) string 
 	return s
 }
 
+// sharesOf are the parts that a time consists of.
+func sharesOf(t overlap.Times) []Part {
+	return []Part{{"compute", t.Compute}, {"transfer", t.Transfer}, {"waiting", t.Waiting}, {"copies", t.Copies}, {"idle", t.Idle}}
+}
+
 // Shares are the parts of a time of at least 1 %, largest first: "compute 85 %".
 func Shares(t overlap.Times) (words []string) {
-	parts := []Part{{"compute", t.Compute}, {"transfer", t.Transfer}, {"waiting", t.Waiting}, {"copies", t.Copies}, {"idle", t.Idle}}
+	parts := sharesOf(t)
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Time, a.Time) })
 	for _, p := range parts {
 		if share := 100 * float64(p.Time) / float64(max(1, t.Total())); share >= 1 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -96,19 +97,16 @@ func impossible(time trace.Time, parts overlap.Times) string {
 	if time <= 0 {
 		return fmt.Sprintf("the captured schedule takes %s", trace.Micros(time))
 	}
-	for _, part := range []struct {
-		name string
-		time trace.Time
-	}{{"compute", parts.Compute}, {"transfer", parts.Transfer}, {"waiting", parts.Waiting}, {"copies", parts.Copies}, {"idle", parts.Idle}, {"hidden", parts.Hidden}} {
-		if part.time < 0 {
-			return fmt.Sprintf("%s of %s", part.name, trace.Micros(part.time))
+	for _, part := range append(sharesOf(parts), Part{"hidden", parts.Hidden}) {
+		if part.Time < 0 {
+			return fmt.Sprintf("%s of %s", part.What, trace.Micros(part.Time))
 		}
 	}
 	return ""
 }
 
-// withdraw withdraws the verdict if the measured step cannot be as the trace tells it: no change is
-// relative to such a time.
+// withdraw withdraws the verdict where no collective has a time, where the measured step cannot be as the trace tells it, as no change is
+// relative to such a time, and where the durations on another machine are guesses.
 func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool {
 	why := ""
 	if captured.Result != nil {
@@ -117,17 +115,27 @@ func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool 
 	if measured := measuredStep(w, captured); why == "" && w.Rescaled == nil && measured <= 0 {
 		why = fmt.Sprintf("the measured step takes %s", trace.Micros(measured))
 	}
-	if why == "" {
+	switch n := w.Untimed(); {
+	case n > 0:
+		v.say("no verdict: none of the %d collectives of the trace has a time", n)
+	case why != "":
+		v.say(notAsTraced, why)
+	case w.Rescaled != nil && w.Rescaled.TooGuessed():
+		shapes := lift.RecorderOf(w.Run).Shapes
+		if shapes != "" {
+			shapes = "sizes (" + shapes + "), and"
+		}
+		v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record %s steps without captured graphs",
+			w.Rescaled.To, 100*w.Rescaled.Guessed(), shapes)
+	default:
 		return false
 	}
-	v.withdrawAs(why)
+	v.Kind = Withdrawn
 	return true
 }
 
-func (v *Verdict) withdrawAs(why string) {
-	v.Kind = Withdrawn
-	v.say("no verdict: %s, so that the iterations are not what the trace says; check that all ranks recorded the same steps (overlapse inspect)", why)
-}
+// notAsTraced is the sentence of a verdict that is withdrawn for a reason.
+const notAsTraced = "no verdict: %s, so that the iterations are not what the trace says; check that all ranks recorded the same steps (overlapse inspect)"
 
 // checkNumbers withdraws a verdict with a number that is not finite, in a field or in a sentence, or with a share that none can be.
 func (v *Verdict) checkNumbers(w *workload.Workload) {
@@ -142,9 +150,9 @@ func (v *Verdict) checkNumbers(w *workload.Workload) {
 	if !v.infinite && finite(numbers...) && !slices.ContainsFunc(shares, none) {
 		return
 	}
-	*v = Verdict{Phase: v.Phase}
+	*v = Verdict{Phase: v.Phase, Kind: Withdrawn}
 	v.damaged(w)
-	v.withdrawAs("a number that follows from its times is none, or a share is above all")
+	v.say(notAsTraced, "a number that follows from its times is none, or a share is above all")
 }
 
 // finite reports whether all numbers among the values of a text are.

@@ -19,16 +19,6 @@ func (v *Verdict) slow(w *workload.Workload, m *machine.Machine) {
 	}
 }
 
-// untimed withdraws the verdict where no collective has a time.
-func (v *Verdict) untimed(w *workload.Workload) bool {
-	n := w.Untimed()
-	if n > 0 {
-		v.Kind = Withdrawn
-		v.say("no verdict: none of the %d collectives of the trace has a time", n)
-	}
-	return n > 0
-}
-
 // SlowText says how much longer than the machine's law collectives take, and what may be the cause.
 func SlowText(s *workload.SlowCollective) string {
 	at := ""

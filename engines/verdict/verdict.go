@@ -1,6 +1,18 @@
 // Package verdict recommends a strategy for a workload, with its predicted gain and the
 // reliability of the prediction.
-// explain.go, limit.go, traffic.go, versus.go and whatif.go explain the time of a strategy.
+//
+//	limit.go       what an iteration of an outcome consists of
+//	prediction.go  an outcome as a change of the captured schedule
+//	evidence.go    what the change rests on: caveats, each with its weight; host.go has those on hosts
+//	possible.go    changes that cannot be, and those that are doubted
+//	profiled.go    whether the profiler's part decides the sign
+//	chance.go      how likely the change is, by the model of fitted.go
+//	advice.go      how to get it
+//	ladder.go      the search for settings, one change at a time
+//	verdict.go     the recommendation on all changes, as sentences; winner.go chooses, slow.go, host.go and inside.go have
+//	               sentences on the capture
+//
+// explain.go, traffic.go, versus.go and whatif.go explain the time of a strategy.
 package verdict
 
 import (
@@ -13,7 +25,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
-	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -99,7 +110,7 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 	at := first // where the profiler's sentence stands
 	v.hosts(w, captured, outcomes)
 	v.boundBy(outcomes)
-	kept := !v.untimed(w) && !v.withdraw(w, captured) && !v.tooGuessed(w)
+	kept := !v.withdraw(w, captured)
 	if kept {
 		v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
 		if !slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.Evidence.profiled }) {
@@ -130,21 +141,6 @@ func (v *Verdict) damaged(w *workload.Workload) {
 	if what := DamageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
-}
-
-// tooGuessed withdraws the verdict where the durations on another machine are guesses.
-func (v *Verdict) tooGuessed(w *workload.Workload) bool {
-	r := w.Rescaled
-	if r == nil || !r.TooGuessed() {
-		return false
-	}
-	v.Kind = Withdrawn
-	shapes := lift.RecorderOf(w.Run).Shapes
-	if shapes != "" {
-		shapes = "sizes (" + shapes + "), and"
-	}
-	v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record %s steps without captured graphs", r.To, 100*r.Guessed(), shapes)
-	return true
 }
 
 // ofPhase are the predictions of a phase.

@@ -202,14 +202,6 @@ func (s *Set) Row(id string) *Row {
 	return nil
 }
 
-// Set returns the set with a name, or nil.
-func (d *Dataset) Set(name string) *Set {
-	if i := slices.IndexFunc(d.Sets, func(s Set) bool { return s.Name == name }); i >= 0 {
-		return &d.Sets[i]
-	}
-	return nil
-}
-
 // Path returns the path of a file or folder that a set names relative to its rows.
 func (d *Dataset) Path(s *Set, name string) string {
 	return filepath.Join(d.Dir, filepath.FromSlash(path.Dir(s.File)), filepath.FromSlash(name))

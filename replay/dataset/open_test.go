@@ -115,7 +115,7 @@ func TestOpen(t *testing.T) {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Fatalf("got  %v\nwant %s", err, c.want)
 			case c.want == "":
-				s := d.Set("one")
+				s := &d.Sets[0]
 				if len(s.Rows) != 2 || d.Absent(s, "traces/t") || !d.Absent(s, "traces/u") || d.Path(s, "traces/t") != filepath.Join(dir, "a", "traces", "t") {
 					t.Errorf("%+v", s)
 				}

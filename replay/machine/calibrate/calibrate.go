@@ -1,5 +1,14 @@
 // Package calibrate reads a machine's parameters off micro-benchmarks measured
 // on it: one rule a parameter, each with its residual.
+//
+//	rows.go      rows and their selection
+//	steps.go     what is read, in order
+//	number.go    a number or a table, read off rows directly; readings.go has those that take more than a formula
+//	law.go       parameters that are read together, chosen by rows that are left out
+//	fit.go       where the errors of a law are least
+//	gemm.go      the laws: GEMMs, with tiles.go; clock.go; collective.go
+//
+// calibrate.go runs the steps.
 package calibrate
 
 import (

@@ -38,11 +38,11 @@ func setOf(t *testing.T, name string) []dataset.Row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := d.Set(name)
-	if s == nil {
+	i := slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == name })
+	if i < 0 {
 		t.Fatalf("no set %s", name)
 	}
-	return s.Rows
+	return d.Sets[i].Rows
 }
 
 // The shipped profiles are what calibration reads off their rows, to the byte: numbers, and laws that no fit predicts better

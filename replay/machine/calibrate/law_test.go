@@ -162,7 +162,7 @@ func BenchmarkCalibrate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	rows := d.Set("h200x2-capture").Rows
+	rows := d.Sets[slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == "h200x2-capture" })].Rows
 	for b.Loop() {
 		if _, err := Calibrate(rows, base); err != nil {
 			b.Fatal(err)
