@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"math"
 	"os"
 	"testing"
 
@@ -82,6 +83,42 @@ func TestWaitsGoWithWhatTheyDid(t *testing.T) {
 	}
 	if with, without := lasts(false), lasts(true); with != 300_000 || without != 233_333 {
 		t.Errorf("F lasts %d ns with the profiler and %d without it, want 300000 and 233333", with, without)
+	}
+}
+
+// Rank 1 computes longer, with the profiler and without: where the model slows F beside the waiting collective, a
+// workgroup on each compute unit, what the wait did stays.
+func TestWaitsThatStay(t *testing.T) {
+	m := plantest.H200(t, 2)
+	w := waiting(t, true)
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Name == "F" {
+			k := *op.Kernel
+			k.Tiling.WGs, k.Footprint.Threads, k.Footprint.Registers = int(m.GPU.CUs.Value), 1024, 64
+			op.Kernel, op.Gap, op.Start, op.End = &k, 10_000, op.Start+10_000, op.End+10_000 // behind the collective
+		}
+	}
+	w, err := Isolate(w, m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := &w.Ops[first]; f.DurAlone() != 200_000 || w.Lasts(f) != 300_000 {
+		t.Errorf("F takes %d ns alone and lasts %d, want 200000 and 300000", f.DurAlone(), w.Lasts(f))
+	}
+}
+
+// Of what slowed a kernel it keeps as much as slows it again.
+func TestSlowedAgain(t *testing.T) {
+	op := workload.Op{Alone: 100}
+	for _, c := range []struct {
+		stretch float64
+		runs    trace.Time // ns without the profiler
+		want    float64
+	}{{1.5, 100, 0}, {1.5, 125, 0.5}, {1.5, 150, 1}, {1.5, 200, 1}, {1, 100, 0}, {1, 120, 1}, {1.5, 0, 0}} {
+		x := subject{op: &op, stretch: c.stretch}
+		if got := again(&x, plan.Interval{Start: 50, End: 50 + c.runs}); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("slowed %.1f times, and %d ns instead of 100: %.3f, want %.3f", c.stretch, c.runs, got, c.want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -34,7 +35,7 @@ import (
 //
 // A kernel alongside which a collective waited for a captured rank takes the time alone of undisturbed
 // instances at its place in another iteration or on another rank, where there are any, and has the
-// duration that it would have without the wait (rule L7).
+// duration that it would have without the wait (rule L7, calm.go).
 //
 // Where step 3 took a time alone from other instances, simulated against captured time is
 // an independent check of the interference in the model: the residual that Isolation
@@ -54,7 +55,9 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 		return w, nil
 	}
 	err := s.solve(stop)
-	s.calm()
+	if err == nil {
+		err = s.calm(stop)
+	}
 	if errors.Is(err, replay.ErrStopped) {
 		return nil, err
 	}
@@ -225,16 +228,6 @@ func collectiveLaw(c *workload.Collective, laws *cost.Laws) trace.Time {
 	return plan.Duration(laws.Captured(c))
 }
 
-// calm sets how long kernels would have lasted without the collectives that waited alongside them: what
-// slowed them is shared among what ran alongside by its time.
-func (s *isolation) calm() {
-	for i := range s.open {
-		if x := &s.open[i]; x.waited > 0 {
-			x.op.Calm = 1 - x.waited*(1-float64(*x.alone())/float64(x.captured))
-		}
-	}
-}
-
 // solve runs the fixed point.
 func (s *isolation) solve(stop func() bool) error {
 	s.estimate() // of undisturbed instances
@@ -289,30 +282,38 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	}
 	pl.AtCapturedStarts(s.beside)
 	p := pl.Write()
-	result, err := replay.Simulate(s.m, p, replay.Options{Name: "captured with interference", Stop: stop})
+	ran, err := s.run(p, "captured with interference", stop)
 	if err != nil {
 		return nil, err
-	}
-	type interval struct{ start, end trace.Time }
-	ran := make([]interval, len(s.w.Ops))
-	for _, span := range result.Run.Spans {
-		if id := plan.OriginOf(result.Run, span); id >= 0 {
-			ran[id] = interval{span.Start, span.End}
-		}
 	}
 	took := make([]trace.Time, len(s.open))
 	for i, x := range s.open {
 		if x.op != nil {
-			took[i] = ran[x.op.ID].end - ran[x.op.ID].start
+			took[i] = ran[x.op.ID].End - ran[x.op.ID].Start
 			continue
 		}
 		first, last := trace.Time(0), trace.Infinity
 		for _, id := range x.coll.Members {
-			first, last = max(first, ran[id].start), min(last, ran[id].end)
+			first, last = max(first, ran[id].Start), min(last, ran[id].End)
 		}
 		took[i] = last - first
 	}
 	return took, nil
+}
+
+// run simulates a program and returns when each operation ran; zero: not at all.
+func (s *isolation) run(p *program.Program, name string, stop func() bool) ([]plan.Interval, error) {
+	result, err := replay.Simulate(s.m, p, replay.Options{Name: name, Stop: stop})
+	if err != nil {
+		return nil, err
+	}
+	ran := make([]plan.Interval, len(s.w.Ops))
+	for _, span := range result.Run.Spans {
+		if id := plan.OriginOf(result.Run, span); id >= 0 {
+			ran[id] = plan.Interval{Start: span.Start, End: span.End}
+		}
+	}
+	return ran, nil
 }
 
 // score computes the effect of the captured schedule on the subjects and the residual of

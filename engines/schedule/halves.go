@@ -126,7 +126,7 @@ func (p *pipelinePlan) addUp(list []pipelinePiece) (all []pipelinePiece) {
 	rows := int64(0)
 	for _, x := range list {
 		if makesWeights(x) {
-			rows = max(rows, x.Part.Shape.K)
+			rows = max(rows, x.Part.Shape.K*int64(x.By)/int64(x.Of)) // the part has the depth of the captured one
 		}
 	}
 	for len(list) > 0 {

@@ -93,6 +93,22 @@ func TestHalves(t *testing.T) {
 	}
 }
 
+// Gradients of a micro-batch of other rows than captured are sums over its rows.
+func TestSumsOfOtherRows(t *testing.T) {
+	m := plantest.H200(t, 2)
+	p := &pipelinePlan{pl: &plan.Planner{Machine: m, Workload: &workload.Workload{}}}
+	op := &workload.Op{Kind: trace.Compute, Collective: -1, Kernel: &workload.Kernel{Name: "gemm W", Shape: workload.Shape{Kind: workload.GEMM, M: 256, N: 512, K: 1024, ElemSize: 2}}}
+	for _, c := range []struct {
+		of, by int
+		want   string
+	}{{1, 1, "1024 x 256"}, {1, 4, "4096 x 256"}, {2, 1, "512 x 256"}} {
+		all := p.addUp([]pipelinePiece{{Op: op, Part: op, Of: c.of, By: c.by}})
+		if len(all) != 2 || all[0].Part.Name != "sum of one gradient of "+c.want {
+			t.Errorf("1 of %d parts of %d: %d pieces, the first %s, want a sum of %s", c.of, c.by, len(all), all[0].Part.Name, c.want)
+		}
+	}
+}
+
 // What a captured program runs only to make gradients of weights apart is no part of its whole backward.
 func TestWholeBackwardOfHalves(t *testing.T) {
 	w := &workload.Workload{}
