@@ -4,6 +4,12 @@
 // that only grow. Kernel boundaries, stream events, the arrival of all ranks at a
 // collective, slice-ready flags of fused operators, tile semaphores and trigger counters
 // are all flags.
+//
+//	program.go  commands of streams, kernels, phases of their workgroups, copies
+//	owners.go   GPUs that flags are of, for GPUs that do the same
+//	arbiter.go  how a memory is divided
+//	check.go    programs that cannot run on a machine
+//	digest.go   programs that run equally
 package program
 
 import (
