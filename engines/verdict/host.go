@@ -16,11 +16,11 @@ import (
 // hostBound is the share of waiting from which a verdict starts with it.
 const hostBound = 0.1
 
-// HostBound reports whether the captured schedule, or a phase of it, waits for hosts for a tenth of its time.
-func HostBound(w *workload.Workload, captured compare.Outcome) bool {
+// waitsForHost reports whether the captured schedule, or a phase of it, waits for hosts for a tenth of its time.
+func waitsForHost(w *workload.Workload, captured compare.Outcome) bool {
 	if captured.Phase == 0 {
 		for _, phase := range captured.Each() {
-			if phase > 0 && HostBound(w, captured.Of(phase)) {
+			if phase > 0 && waitsForHost(w, captured.Of(phase)) {
 				return true
 			}
 		}
@@ -32,7 +32,7 @@ func HostBound(w *workload.Workload, captured compare.Outcome) bool {
 // LaunchBound reports whether devices are idle for a tenth of the time of the captured schedule, or of a phase of it: for hosts,
 // or between kernels that these have launched. A graph shortens both.
 func LaunchBound(w *workload.Workload, captured compare.Outcome) bool {
-	return HostBound(w, captured) || slices.ContainsFunc(captured.Each(), func(phase int) bool {
+	return waitsForHost(w, captured) || slices.ContainsFunc(captured.Each(), func(phase int) bool {
 		t := TimesOf(w, captured.Of(phase))
 		return float64(t.Idle) > hostBound*float64(t.Total())
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // Pauses between kernels of a graph are no waits for the host, though a stream has nothing to do until the host launches

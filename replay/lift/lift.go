@@ -1,14 +1,22 @@
-// Package lift turns a captured run into a workload, in stages of which each uses only those before it:
+// Package lift turns a captured run into a workload, in stages of which each uses only those before it. Its files in the
+// order in which a run meets them:
 //
-//	kernel    (a package) sizes, tiles and traffic of a kernel, from its name, its grid and its operator
-//	order     operations of a rank, what each waited for, its iterations and its host: ops.go, order.go, events.go,
-//	          stated.go, lead.go, host.go, recorder.go, batches.go, steps.go
-//	dataflow  what the data of each operation depend on: build.go, arena.go, memory.go, annotate.go, gradients.go,
-//	          given.go, sizes.go
-//	pairs     computation and communication that may overlap, found by walks along the dataflow: pairs.go, search.go,
-//	          candidates.go, chain.go, experts.go, shapes.go, pairguess.go
-//
-// lift.go, collect.go, world.go and messages.go place ranks in the world and match collectives over them.
+//	lift.go       the stages in their order; steps that all ranks ran
+//	kernel        (a package) sizes, tiles and traffic of a kernel, from its name, its grid and its operator
+//	world.go      the job's ranks, those that stand for ranks that nobody captured, their nodes; messages
+//	recording.go  what the program was written with; what was launched before the recording
+//	ops.go        operations of a rank
+//	order.go      what each of them waited for: streams, events, stated edges
+//	host.go       what the host did for them; recorder.go keeps it
+//	batches.go    forward passes and loops of a program that marks none; steps.go, marked iterations
+//	build.go      what the data of operations depend on: memory.go by recorded accesses, annotate.go by ranges that
+//	              frameworks mark, gradients.go of training, given.go as the user corrects it
+//	collect.go    collectives over all ranks
+//	unseen.go     waits for ranks that nobody captured; collectives that take longer than the machine's
+//	guess.go      collectives without a name or a size; pairguess.go by the kernels around them
+//	pairs.go      computation and communication that may overlap: search.go walks along the dataflow, candidates.go
+//	              judges two operations, chain.go finds pairs in several parts
+//	shapes.go     GEMMs of unknown size, by what is around them
 package lift
 
 import (

@@ -157,3 +157,80 @@ func (r *rankOps) followQueues() (near []int32) {
 	}
 	return near
 }
+
+// A statedEdge is a dependency of an op on an earlier one that the file states.
+type statedEdge struct{ Op, On int32 }
+
+// findStated finds the rank's dependencies among those that the file states. Where it states one
+// of a captured graph, it states all between the nodes of that graph.
+func (r *rankOps) findStated(run *trace.Run) {
+	if r.Stated = r.Stated[:0]; len(run.Depends) == 0 {
+		return
+	}
+	opAt := again(&r.opAt, len(run.Spans))
+	for i := range r.Ops {
+		opAt[r.Ops[i].Span] = int32(i) + 1
+	}
+	graphs := map[int64]bool{} // by the launch's correlation
+	for _, d := range run.Depends {
+		if op, on := opAt[d.To]-1, opAt[d.From]-1; op >= 0 && on >= 0 {
+			r.Stated = append(r.Stated, statedEdge{op, on})
+			correlation, _ := joins(run, run.Spans[d.To])
+			graphs[correlation] = true
+		}
+	}
+	slices.SortFunc(r.Stated, compareStated)
+	for i := range r.Ops {
+		if correlation, _ := joins(run, run.Spans[r.Ops[i].Span]); graphs[correlation] {
+			r.Facts[i].Stated, r.Ops[i].Stated = correlation, true
+		}
+	}
+}
+
+// A stream is one of a device, as the file numbers it.
+type stream struct {
+	device int32
+	id     int64
+}
+
+// findEvents finds the dependencies by recorded events: what a stream is given after a wait starts
+// after all that the other stream had been given when the event was recorded. Calls are in the
+// order of their correlations, which every profiler counts up.
+//
+//	stream 7 |A  r  B|   stream 9 waits for r, then C: C after A
+//	stream 9 |   C   |
+func (r *rankOps) findEvents(run *trace.Run) {
+	if len(r.events) == 0 {
+		return
+	}
+	ops := map[stream][]int32{}
+	correlations := make([]int64, len(r.Ops))
+	for i := range r.Ops {
+		s := run.Spans[r.Ops[i].Span]
+		on := stream{device: run.Lanes[s.Lane].Device}
+		on.id, _ = run.StreamOf(s)
+		if correlations[i], _ = joins(run, s); correlations[i] != 0 {
+			ops[on] = append(ops[on], int32(i))
+		}
+	}
+	for _, list := range ops {
+		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(correlations[a], correlations[b]) })
+	}
+	from := func(list []int32, correlation int64) int {
+		at, _ := slices.BinarySearchFunc(list, correlation, func(op int32, c int64) int { return cmp.Compare(correlations[op], c) })
+		return at
+	}
+	for _, w := range r.events {
+		on, waiting := ops[stream{w.Device, w.On}], ops[stream{w.Device, w.Stream}]
+		last, first := from(on, w.Record)-1, from(waiting, w.Correlation)
+		if last >= 0 && first < len(waiting) && r.Facts[on[last]].Queue != r.Facts[waiting[first]].Queue {
+			r.Stated = append(r.Stated, statedEdge{waiting[first], on[last]})
+		}
+	}
+	slices.SortFunc(r.Stated, compareStated)
+	r.Stated = slices.Compact(r.Stated)
+}
+
+func compareStated(a, b statedEdge) int {
+	return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.On, b.On))
+}

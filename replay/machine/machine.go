@@ -3,7 +3,20 @@
 // profile has a source; numbers that were not measured on that machine are marked as
 // assumed or unknown.
 //
-// load.go, parse.go, schema.go and base.go read profiles from YAML files, of which the shipped ones are embedded.
+// Files in the order in which a profile is read, changed and asked:
+//
+//	load.go       a machine by its name, profile or file; detect.go by the device that a trace states
+//	keyed.go      YAML files of keys and values, with the place of each error
+//	parse.go      a profile: schema.go lists its numbers, quantity.go their units and marks, base.go what a file
+//	              takes from another one, check.go what no machine has; write.go writes one
+//	whatif.go     a machine with other properties; assumptions.go, what nobody measured of it
+//	topology.go   links and networks between GPUs
+//	groups.go     what fits on a GPU's compute units; memory.go, what they read and write
+//	matmul.go     the matrix library
+//	collective.go the collective library: protocol.go without recorded times, way.go as it is set,
+//	              interference.go beside compute
+//	clock.go      the clock under the power limit
+//	question.go   what a plan has looked up
 package machine
 
 import (

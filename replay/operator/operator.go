@@ -2,6 +2,12 @@
 // operators, for machines and shapes without a capture. The run is the bulk-synchronous schedule of
 // the operator. Every duration is a roofline on a machine's profile, and the run is
 // marked as estimated (trace.Run.Estimated).
+//
+//	operator.go  a workload file, and the operators that it can name
+//	parse.go     reads one
+//	graph.go     its graph of operators, as steps of a rank
+//	cost.go      sizes, launch and time of a step
+//	schedule.go  the steps of all ranks and iterations as a run
 package operator
 
 import (

@@ -3,7 +3,15 @@
 // logical tiles of kernels. Everything inferred carries its evidence. Package lift makes
 // workloads of runs.
 //
-// summary.go describes a workload for people.
+// Files in the order in which a workload is made and used:
+//
+//	workload.go    operations, collectives, pairs, steps; shapes.go, sizes of operators
+//	dataflow.go    what an operation needs of earlier ones
+//	hosts.go       what the host of a rank did, and the order in which it issues
+//	iterations.go  iterations, and the classes of steps
+//	edit.go        a workload of other operations; rescaling.go, how its durations follow from captured ones
+//	limit.go       jobs that take too much memory; memo.go, values that are computed once
+//	summary.go     a workload for people
 package workload
 
 import (

@@ -1,6 +1,10 @@
 // Package kernel finds the sizes, tiles and memory traffic of kernels and copies, from their
 // names, their grids and the framework's operators that launched them. It is the only package
 // that reads names of kernels and host calls.
+//
+//	names.go   what the name of a kernel says; calls.go of a host call, batch.go of a range of a serving engine
+//	reader.go  sizes of a kernel, by its operator: shape.go
+//	tiling.go  tiles and clusters, by its name and its grid
 package kernel
 
 import (
