@@ -64,5 +64,5 @@ func (s *isolation) unprofiled(stop func() bool) ([]plan.Interval, error) {
 	if errors.Is(err, replay.ErrStopped) {
 		return nil, err
 	}
-	return nil, nil //nolint:nilerr // as above
+	return nil, nil // as above
 }
