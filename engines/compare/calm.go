@@ -56,9 +56,13 @@ func (s *isolation) unprofiled(stop func() bool) ([]plan.Interval, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // what waits did goes wholly
 	}
-	ran, err := s.run(pl.Program, "captured without the profiler", stop)
+	out := Outcome{Selection: plan.Selection{Strategy: schedule.InPlace}, Machine: s.m} // kept for what is relative to the same program
+	result, err := out.run(w, pl, replay.Options{Name: "captured without the profiler", Stop: stop})
+	if err == nil {
+		return s.when(result), nil
+	}
 	if errors.Is(err, replay.ErrStopped) {
 		return nil, err
 	}
-	return ran, nil
+	return nil, nil // as above
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -282,10 +281,11 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	}
 	pl.AtCapturedStarts(s.beside)
 	p := pl.Write()
-	ran, err := s.run(p, "captured with interference", stop)
+	result, err := replay.Simulate(s.m, p, replay.Options{Name: "captured with interference", Stop: stop})
 	if err != nil {
 		return nil, err
 	}
+	ran := s.when(result)
 	took := make([]trace.Time, len(s.open))
 	for i, x := range s.open {
 		if x.op != nil {
@@ -301,19 +301,15 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	return took, nil
 }
 
-// run simulates a program and returns when each operation ran; zero: not at all.
-func (s *isolation) run(p *program.Program, name string, stop func() bool) ([]plan.Interval, error) {
-	result, err := replay.Simulate(s.m, p, replay.Options{Name: name, Stop: stop})
-	if err != nil {
-		return nil, err
-	}
+// when is when each operation ran; zero: not at all.
+func (s *isolation) when(result *replay.Result) []plan.Interval {
 	ran := make([]plan.Interval, len(s.w.Ops))
 	for _, span := range result.Run.Spans {
 		if id := plan.OriginOf(result.Run, span); id >= 0 {
 			ran[id] = plan.Interval{Start: span.Start, End: span.End}
 		}
 	}
-	return ran, nil
+	return ran
 }
 
 // score computes the effect of the captured schedule on the subjects and the residual of
