@@ -90,12 +90,16 @@ func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, n
 // lastSum is the part of a reduce-scatter's time in which nothing is sent: its
 // last step adds the last chunk that came in to the rank's own.
 func lastSum(pl *plan.Planner, c *workload.Collective, reduce trace.Time) trace.Time {
-	channels, receive := pl.Laws().Channels(c), pl.Machine.Library.ReduceScatter.Receive.Value
+	channels, of := pl.Laws().Channels(c), &pl.Machine.Library.ReduceScatter
 	whole := pl.Laws().Time(c, trace.ReduceScatter, c.Bytes, channels)
-	step := float64(c.Bytes) / float64(len(c.Members)*channels) / receive
-	if whole <= 0 || receive <= 0 {
+	if whole <= 0 || of.Receive.Value <= 0 {
 		return 0
 	}
+	together := float64(channels) * of.Receive.Value
+	if of.Sum.Value > 0 {
+		together = min(together, of.Sum.Value)
+	}
+	step := float64(c.Bytes) / float64(len(c.Members)) / together
 	return trace.Time(float64(reduce) * min(1, step/whole))
 }
 

@@ -41,6 +41,7 @@ type Collective struct {
 	Send         Quantity // bytes per second of one channel in a sending step
 	First        Quantity // the same in the first sending step; no value: as Send
 	Receive      Quantity // bytes per second of one channel in the step that does not send
+	Sum          Quantity // maximum bytes per second of all channels together in that step; no value: none
 	Link         Quantity // maximum bytes per second of all sending channels together
 	Smooth       Quantity // exponent of the soft minimum between the channels' rate and the link's
 	Times        Table    // measured: ranks, channels, bytes, seconds of the kernel
@@ -170,7 +171,15 @@ func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) 
 // Law is the formula of Library.Time (rule C8).
 func (c *Collective) Law(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	n := min(channels, math.Ceil(bytes/c.Grain.Or(1)))
-	return c.Alpha.Value + c.Hop.Or(0)*Sends(op, ranks) + bytes/(ranks*n)*(c.sending(op, ranks, n)+1/c.Receive.Value)
+	return c.Alpha.Value + c.Hop.Or(0)*Sends(op, ranks) + bytes/(ranks*n)*(c.sending(op, ranks, n)+c.receiving(n, 1))
+}
+
+// receiving is the seconds for so many bytes of a channel's last step, which n channels have at once.
+func (c *Collective) receiving(n, bytes float64) float64 {
+	if c.Sum.Value > 0 {
+		return bytes * max(1/c.Receive.Value, n/c.Sum.Value)
+	}
+	return bytes / c.Receive.Value
 }
 
 // sending is the seconds a byte of a channel's sending steps, of which n channels share the link.

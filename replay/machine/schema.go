@@ -237,6 +237,7 @@ func Entries(m *Machine) []Entry {
 			option(key+".hop", Span, &c.Hop),
 			one(key+".send", Rate, &c.Send),
 			one(key+".receive", Rate, &c.Receive),
+			within(key+".sum", option(key+".sum", Rate, &c.Sum)),
 			one(key+".link", Rate, &c.Link),
 			one(key+".smooth", Ratio, &c.Smooth),
 			option(key+".beside_library", Ratio, &c.CoRunLibrary),

@@ -138,7 +138,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 		if limit := l.farLL(proto, at); limit > 0 {
 			pace = max(pace, n*p.treeRate/limit)
 		}
-		moved := bytes / n * (2*pace + 1/c.Receive.Value/at.ranks)
+		moved := bytes / n * (2*pace + c.receiving(n, 1)/at.ranks)
 		hosts := l.hosts(at)
 		chain := 2 * (math.Ceil(at.per/hosts) - 1 + math.Ceil(math.Log2(hosts)))
 		deep := 2 * math.Ceil(math.Log2(at.nodes))
@@ -170,7 +170,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 	if p.plateau > 0 && at.nodes > 1 && algorithm == "ring" && op == trace.AllReduce && bytes >= stepBytes*channels*at.ranks {
 		latency *= p.plateau
 	}
-	moved := bytes / (at.ranks * n) * (steps*pace + last/c.Receive.Value)
+	moved := bytes / (at.ranks * n) * (steps*pace + c.receiving(n, last))
 	return latency + moved/p.Rate
 }
 

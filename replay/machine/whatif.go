@@ -219,7 +219,7 @@ var Properties = []property{
 	},
 	{
 		Name: "memory", Least: 0.01, // rate of the GPU's memory
-		rates: "gpu.memory gpu.read gpu.stream@1 gpu.gather@1 gpu.gather_fused@1 gpu.sum@1",
+		rates: "gpu.memory gpu.read gpu.stream@1 gpu.gather@1 gpu.gather_fused@1 gpu.sum@1 library.*.sum",
 	},
 	{
 		Name: "cus", Least: 0.01, // number of compute units, and with it the rate of matrix and vector work
