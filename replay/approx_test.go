@@ -104,7 +104,7 @@ func tookWith(t rapid.TB, m *machine.Machine, p *program.Program, paths int) (pr
 	if s.err != nil {
 		t.Fatalf("%v", s.err)
 	}
-	return s.makespan, Approximation(s.flows.Approximation(int64(s.makespan)))
+	return s.makespan, s.flows.Approximation(int64(s.makespan))
 }
 
 // Whatever is sent over whatever network, approximate rates cost at most one part
@@ -246,7 +246,7 @@ func TestApproxOfRandomPrograms(t *testing.T) {
 				s.instant()
 				checkFlows(t, s)
 			}
-			a := Approximation(s.flows.Approximation(int64(s.makespan)))
+			a := s.flows.Approximation(int64(s.makespan))
 			if a.Paths > 0 {
 				large++
 			}

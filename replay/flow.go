@@ -125,9 +125,3 @@ func (s *sim) MemberOf(id int64) *fluid.Member {
 	}
 	return &s.channel(who.id).Member
 }
-
-// Split moves a workgroup's flow to a class of its own limit.
-func (s *sim) Split(id int64) {
-	who := actorOf(id)
-	s.rejoin(who.id, s.wgs.at(who.id))
-}

@@ -190,19 +190,19 @@ func (s *sim) made(st *stream) {
 }
 
 // folded counts the GPUs that work and their classes.
-func (s *sim) folded() (folded Folded) {
+func (s *sim) folded() (n folded) {
 	if s.fold == nil {
-		return folded
+		return n
 	}
 	for g := range s.program.GPUs {
 		if len(s.program.GPUs[s.fold.gpus.of[g]].Streams) > 0 {
-			folded.GPUs++
+			n.GPUs++
 			if s.fold.runs(g) {
-				folded.Classes++
+				n.Classes++
 			}
 		}
 	}
-	return folded
+	return n
 }
 
 // unfoldRun writes the spans of all GPUs, in the order in which they begin without folding:

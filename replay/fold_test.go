@@ -258,7 +258,7 @@ func TestNotFolded(t *testing.T) {
 			}}}
 		}
 		r, err := Simulate(small(4, 2), p, Options{})
-		if err != nil || r.Folded != (Folded{4, 1}) {
+		if err != nil || r.Folded != (folded{4, 1}) {
 			t.Fatalf("%v, %v", r, err)
 		}
 		change(p)

@@ -172,23 +172,16 @@ func (s *sim) remainsHeldBack(w *workgroup) bool {
 // join adds the actor's flow, with size still to do, to the class of its key.
 func (s *sim) join(who actor, k *classKey, size float64) {
 	number := who.number()
-	s.flows.Join(s.classFor(who, k), s.MemberOf(number), number, k.path, k.limit, size, int64(s.now))
+	s.flows.Join(s.classFor(k), s.MemberOf(number), number, k.path, k.limit, size, int64(s.now))
 }
 
-// classFor returns the class of a flow. Flows with a co-run slowdown are not aggregated,
-// because others change their limit. Flows under an arbiter are not, because it needs each
-// flow's maximum rate.
-func (s *sim) classFor(who actor, k *classKey) int32 {
+// classFor returns the class of a flow.
+func (s *sim) classFor(k *classKey) int32 {
 	if k.cu != none { // few classes: search the CU's own list
 		for _, id := range s.gpus[k.gpu].cus[k.cu].classes {
 			if s.flows.classes[id].key == *k {
 				return id
 			}
-		}
-	}
-	if who.kind == dueWorkgroup && k.path != none && k.coRun <= 1 && s.flows.sides == none {
-		if id := s.flows.Aggregate(k.path, k.weight, k.limit/k.slow); id != none {
-			return id
 		}
 	}
 	id, isNew := s.flows.classOf(k)

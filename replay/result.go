@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -58,31 +59,22 @@ type Result struct {
 	Traffic  []traffic // by GPU, resource, kernel name
 	Usage    []usage   // by GPU, resource, if Options.Usage: at most 512 parts each
 	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
-	Folded   Folded
+	Folded   folded
 	idle     idleTimes
 	// Approximation is the exactness of rates in large components.
 	Approximation Approximation
 	Limits        []limit // by GPU and start, if Options.Limits: from 0 to the makespan without gaps, at most 512 per GPU
 }
 
-// Folded says how many GPUs were simulated for all. The zero value means each for itself.
-type Folded struct {
+// A folded says how many GPUs were simulated for all. The zero value means each for itself.
+type folded struct {
 	GPUs    int `json:"gpus"`    // that work
 	Classes int `json:"classes"` // of equal ones, of which one was simulated
 }
 
-// An Approximation is the exactness of rates. Components of up to 256 paths, connected by
-// contended resources, have max-min fair rates at every instant. Larger ones have them at
-// some instants and feasible rates in between. The zero value means that all rates were
-// exact.
-type Approximation struct {
-	Paths int `json:"paths"` // size of the largest component with approximate rates; 0: none
-	// Error bounds the time by which transfers between any two GPUs ran early or late, as a
-	// share of the makespan: the relative difference between rates before and after each
-	// solve, times the time since the first change before it, summed over all solves. First
-	// order: consequences of an early or late end are not followed.
-	Error float64 `json:"error"`
-}
+// An Approximation is the exactness of rates of a run: Error is a share of the makespan. The zero value means that all rates
+// were exact.
+type Approximation = fluid.Approximation
 
 // A Resource is a kind of bandwidth that bytes use.
 type Resource uint8
@@ -178,7 +170,7 @@ var ErrStopped = errors.New("stopped")
 type TooManyError struct {
 	WGs, Most int    // workgroups, and the bound
 	GPUs      int    // that work
-	Folded    Folded // of them, as Result.Folded
+	Folded    folded // of them, as Result.Folded
 }
 
 func (e *TooManyError) Error() string {
@@ -205,7 +197,7 @@ func (e *DeadlockError) Error() string {
 
 // result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
-	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Path: s.path()}
+	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: s.flows.Approximation(int64(s.makespan)), Path: s.path()}
 	r.idle = idleTimes{fold: s.fold, of: make([][]Idle, len(s.gpus)), posters: make([][]posted, len(s.gpus))}
 	for i := range s.streams {
 		st := &s.streams[i]

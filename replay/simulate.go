@@ -50,7 +50,7 @@ type alarm = program.Time
 //	    next completion of a class of flows.
 //	 2. Collect everything due now and sort it: flags before puts before
 //	    streams before workgroups, and each kind by rank, stream, launch and
-//	    index. Recording and aggregation do not change this order.
+//	    index. Recording does not change this order.
 //	 3. Drain: step each actor until it has to wait. Actors that a flag releases
 //	    are appended, in order of count, then of waiting.
 //	 4. Dispatch workgroups to slots freed in this instant, and workgroups of

@@ -58,13 +58,14 @@ type rateError struct {
 	sum   float64 // integral of the relative error over time
 }
 
-// Approximation is the exactness of the rates of large components.
+// An Approximation is the exactness of rates. Components of up to ExactPaths paths, connected by contended resources, have
+// max-min fair rates at every instant. Larger ones have them at some instants and feasible rates in between.
 type Approximation struct {
-	Paths int // of the largest component that was solved approximately; 0 if none was
-	// Error is the relative difference between rates before and after each solve, times
-	// the time since the first change before it, summed over all solves and divided by
-	// the whole time: that of the path for which it is largest.
-	Error float64
+	Paths int `json:"paths"` // size of the largest component with approximate rates; 0: none
+	// Error bounds the time by which flows of any path ran early or late, as a share of the whole time: the relative
+	// difference between rates before and after each solve, times the time since the first change before it, summed over
+	// all solves. First order: consequences of an early or late end are not followed.
+	Error float64 `json:"error"`
 }
 
 // Approximation returns the approximation from time 0 to end.

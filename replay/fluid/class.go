@@ -13,25 +13,24 @@ const Slack = 1e-3 / math.Phi
 
 // A class is a set of flows with the same rate.
 type class struct {
-	queue      priorityQueue // members, by the clock at which they are done
-	clock      float64       // at time `at`; while held back, at clock `base` of the path
-	at         int64
-	base       float64
-	rate       float64 // of one member, unless held back
-	limit      float64 // of one member now
-	nominal    float64 // of one member when nothing slows it
-	weight     float64
-	n          int32 // current members
-	left       int32 // queue entries of members that have left
-	alarm      int64
-	path       int32
-	place      int32   // in path.queue, or none
-	held       bool    // is held back: its rate is the path's level times its weight
-	touched    bool    // is in System.touched
-	altered    bool    // is in System.altered
-	aggregated bool    // its members' limits are above its own
-	talliedN   int32   // n at the last tally
-	tallied    float64 // limit at the last tally
+	queue    priorityQueue // members, by the clock at which they are done
+	clock    float64       // at time `at`; while held back, at clock `base` of the path
+	at       int64
+	base     float64
+	rate     float64 // of one member, unless held back
+	limit    float64 // of one member now
+	nominal  float64 // of one member when nothing slows it
+	weight   float64
+	n        int32 // current members
+	left     int32 // queue entries of members that have left
+	alarm    int64
+	path     int32
+	place    int32   // in path.queue, or none
+	held     bool    // is held back: its rate is the path's level times its weight
+	touched  bool    // is in System.touched
+	altered  bool    // is in System.altered
+	talliedN int32   // n at the last tally
+	tallied  float64 // limit at the last tally
 }
 
 // A Member is the membership of a flow in a class. The owner of the flow keeps it.
@@ -63,17 +62,13 @@ func (s *System) NewClass(path int32, weight, nominal float64) (id int32) {
 	}
 	c := &s.classes[id]
 	c.path, c.weight, c.nominal, c.place, c.held = path, weight, nominal, none, false
-	c.limit, c.tallied, c.aggregated = 0, 0, false
+	c.limit, c.tallied = 0, 0
 	return id
 }
 
 // discard makes the slot of a class without members free for reuse.
-func (s *System) discard(id int32, c *class) {
-	if !c.aggregated {
-		s.owner.Dropped(id)
-	} else if p := &s.paths[c.path]; p.aggregate == id {
-		p.aggregate = none
-	}
+func (s *System) discard(id int32) {
+	s.owner.Dropped(id)
 	s.free = append(s.free, id)
 }
 
@@ -215,7 +210,7 @@ func (s *System) scheduleClass(id int32, c *class, now int64) {
 	case e == nil:
 		c.clock, c.at, c.rate, c.alarm = 0, now, 0, none
 		if c.path != none {
-			s.discard(id, c)
+			s.discard(id)
 		}
 	case c.held:
 		s.enqueue(id, c.base+(e.key-c.clock)/c.weight)
@@ -250,65 +245,4 @@ func Reserve[T any](s []T, n int) []T {
 		s = slices.Grow(s, max(16, n, 3*len(s)))
 	}
 	return s
-}
-
-// Aggregated classes
-//
-// Flows that a path holds back are sent at its level, regardless of their limits.
-// If a thousand flows have different limits, one class per limit would give the path
-// a thousand rows, inserted and removed with every flow. Flows that are certain to be
-// held back therefore share one aggregated class. Its limit is above the level and
-// below the limits of all its members:
-//
-//	rate    0 ------ level --|-- aggregated limit -- o - o o -- o ----->
-//	                          aboveLevel              their limits
-//
-// When the level rises to the aggregated limit, each flow moves to the class of its
-// own limit (split), and rates are solved again. A flow is split at most once, so a
-// level that rises and falls repeatedly costs little.
-//
-// Without it BenchmarkPhases/memory/jittered of package replay takes 2.9 times as long.
-
-// aboveLevel is the least ratio of an aggregated limit to the level.
-const aboveLevel = 1.125
-
-// Aggregate returns the aggregated class of a path that a flow of the weight and
-// limit may join, or -1. The limit must not change while the flow is a member.
-func (s *System) Aggregate(path int32, weight, limit float64) int32 {
-	p := &s.paths[path]
-	least := p.level * aboveLevel * weight
-	if p.level == 0 || limit < least {
-		return none
-	}
-	if p.aggregate == none {
-		p.aggregate = s.NewClass(path, weight, Boundless)
-		s.classes[p.aggregate].aggregated = true
-		s.SetLimit(p.aggregate, least)
-	}
-	switch c := &s.classes[p.aggregate]; {
-	case c.weight != weight:
-		return none
-	case limit < c.limit: // the level has fallen since
-		s.SetLimit(p.aggregate, least)
-	}
-	return p.aggregate
-}
-
-// split moves the members of aggregated classes that their path does not hold back
-// any more to classes of their own limit, and reports whether there were any.
-func (s *System) split() (moved bool) {
-	for i, n := 0, len(s.touched); i < n; i++ {
-		id := s.touched[i]
-		if c := &s.classes[id]; !c.aggregated || c.held {
-			continue
-		}
-		if p := &s.paths[s.classes[id].path]; p.aggregate == id {
-			p.aggregate = none
-		}
-		for e := s.first(&s.classes[id]); e != nil; e = s.first(&s.classes[id]) {
-			moved = true
-			s.owner.Split(e.id)
-		}
-	}
-	return moved
 }

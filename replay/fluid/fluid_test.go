@@ -53,7 +53,6 @@ func newBench(t rapid.TB) *bench {
 
 func (b *bench) Schedule(at int64, t Timer) { b.timers = append(b.timers, timerAt{at, t}) }
 func (b *bench) MemberOf(id int64) *Member  { return &b.flows[id].member }
-func (b *bench) Split(id int64)             { b.join(id, b.s.Leave(&b.flows[id].member, b.now)) }
 func (b *bench) Demanded([]int32)           {}
 func (b *bench) Dropped(class int32) {
 	for k, id := range b.class {
@@ -85,16 +84,12 @@ func (b *bench) join(id int64, size float64) {
 	b.s.Join(class, &f.member, id, f.path, f.limit, size, b.now)
 }
 
-// begin starts a flow. A bench that does not admit uncontended flows uses aggregated classes.
+// begin starts a flow.
 func (b *bench) begin(id int64) {
 	f := &b.flows[id]
 	if b.admits && b.s.Admit(f.path, f.limit, b.now) {
 		f.uncontended, f.end = true, b.now+int64(math.Ceil(f.size/f.limit))
 		f.size = float64(f.end-b.now) * f.limit // a whole time
-		return
-	}
-	if class := b.s.Aggregate(f.path, f.weight, f.limit); class != none {
-		b.s.Join(class, &f.member, id, f.path, f.limit, f.size, b.now)
 		return
 	}
 	b.join(id, f.size)

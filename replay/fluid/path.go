@@ -22,7 +22,6 @@ type path struct {
 	table     rateTable   // of classes with members
 	bound     float64     // maximum rate that its resources allow
 	narrowest int32       // the resource that sets bound, or none
-	aggregate int32       // class shared by flows held back, or none
 	demand    float64     // maximum rate of its classes, as entered in its resources
 	fair      float64     // estimated level of a stale path; else 0
 
@@ -51,7 +50,7 @@ type state struct {
 // NewPath makes a path that crosses resources.
 func (s *System) NewPath(way []Crossing) int32 {
 	id := int32(len(s.paths))
-	p := path{bound: math.Inf(1), narrowest: none, aggregate: none, alarm: none, queue: s.heldSlab.one()}
+	p := path{bound: math.Inf(1), narrowest: none, alarm: none, queue: s.heldSlab.one()}
 	p.table.rows = s.rowSlab.one()
 	st := state{}
 	st.from, st.costs = int32(len(s.ways)), s.costsOf(way)

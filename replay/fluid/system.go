@@ -37,9 +37,16 @@
 // Completions are rounded up to whole units of time (rule Z2).
 //
 // Components of more than ExactPaths paths are solved approximately (approx.go).
-// Two fast paths are exact: flows on uncontended resources need no class
-// (uncontended.go), and flows that are certain to be held back share one class
-// (class.go).
+// One fast path is exact: flows on uncontended resources need no class.
+//
+// Files in the order in which a flow meets them:
+//
+//	system.go       the system, and one instant of it
+//	path.go         paths, and the flows that each holds back
+//	uncontended.go  flows that nothing limits
+//	class.go        classes, and their members from Join to End
+//	resource.go     demand on resources, and what they moved
+//	solve.go        the rates; approx.go of large components
 package fluid
 
 // none is the absent value of indices and times.
@@ -67,9 +74,6 @@ type owner interface {
 	Dropped(class int32)
 	// Contended reports that the uncontended flows of a path must join classes.
 	Contended(path int32)
-	// Split reports that a member of an aggregated class must leave it and join
-	// the class of its own limit.
-	Split(id int64)
 	// Demanded lists the observed resources whose demand has changed. The owner may
 	// set their capacities.
 	Demanded(resources []int32)
@@ -152,10 +156,8 @@ func (s *System) Solve(now int64) {
 		s.commits++
 		return
 	}
-	for again := true; again; again = s.split() {
-		s.resolveContention(now)
-		s.solve(now)
-	}
+	s.resolveContention(now)
+	s.solve(now)
 	s.commit(now)
 }
 

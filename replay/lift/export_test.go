@@ -6,6 +6,7 @@ var (
 	CheckInvariants = checkInvariants
 	GuessOperations = guessOperations
 	SizesByProducts = sizesByProducts
+	Tokens          = tokens
 )
 
 // StepTraces are the traces of training steps.

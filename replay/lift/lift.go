@@ -121,7 +121,7 @@ func workloadWithout(run *trace.Run, o Options, out map[trace.SpanID]bool) (*wor
 	l.noteCount(guessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(sizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
 	l.noteCount(sizesByRows(w), "collective", "collectives", "have the size of the rows of the norm behind them and of the columns of the model's hidden state")
-	Tokens(w)
+	tokens(w)
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Step >= 0 {
 			kernels.SizeByName(op, w.Steps[op.Step].Batch.Tokens)

@@ -344,9 +344,9 @@ func (f *finder) behind(id int32) int32 {
 	return f.reader[id]
 }
 
-// Tokens gives the steps of inference whose range does not name the tokens of their batch the commonest
+// tokens gives the steps of inference whose range does not name the tokens of their batch the commonest
 // rows of their GEMMs, or where no size of a GEMM is known, of their norms (rule V24).
-func Tokens(w *workload.Workload) {
+func tokens(w *workload.Workload) {
 	type of struct {
 		step int32
 		gemm bool

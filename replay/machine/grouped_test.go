@@ -15,7 +15,8 @@ func TestGrouped(t *testing.T) {
 	if want := 128 * 16; got.Tiles != want || whole.Tiles != want || got.Waves != whole.Waves {
 		t.Errorf("%d tiles in %d waves, one GEMM %d in %d, want %d tiles", got.Tiles, got.Waves, whole.Tiles, whole.Waves, want)
 	}
-	weights := m.Moving(1024, 4096, 4096)*16 - m.Moving(16384, 4096, 4096)
+	moving := func(M, N, K float64) float64 { return 2 * (M*K + K*N + M*N) / m.GPU.Memory.Value }
+	weights := moving(1024, 4096, 4096)*16 - moving(16384, 4096, 4096)
 	if want := whole.Seconds + m.Matmul.Exposed.Value*weights; machinetest.Off(got.Seconds, want) > 1e-9 || weights <= 0 {
 		t.Errorf("%g s, want %g", got.Seconds, want)
 	}
@@ -24,7 +25,7 @@ func TestGrouped(t *testing.T) {
 		t.Errorf("%d tiles, %g s, without the rest of a tile %g", more.Tiles, more.Seconds, got.Seconds)
 	}
 	// Few rows a group: bound by the weights.
-	if few := m.Grouped(64, 64*16, 4096, 4096); !few.InMemory || machinetest.Off(few.Seconds, 64*m.Moving(16, 4096, 4096)) > 1e-9 {
+	if few := m.Grouped(64, 64*16, 4096, 4096); !few.InMemory || machinetest.Off(few.Seconds, 64*moving(16, 4096, 4096)) > 1e-9 {
 		t.Errorf("%+v: want the memory's time for 64 weights", few)
 	}
 	if one := m.Grouped(1, 4096, 8192, 7168); one != m.Tiling(4096, 8192, 7168) {

@@ -55,29 +55,36 @@ func (m Machine) Tiling(M, N, K int64) Tiling {
 	return m.Preferred(M, N, K)
 }
 
-// Preferred is the tiling of the candidate with the least expected time, weighted by the
-// library's preference; the first of equals. Without candidates in the profile it is a
-// tile of 256x128 at GPU.Flops (rule G3).
+// Preferred is the tiling that the library is expected to take.
 func (m Machine) Preferred(M, N, K int64) Tiling {
+	return m.Matmul.asMeasured(m.preferred(1, M, N, K), M, N, K)
+}
+
+// preferred is the tiling of the candidate with the least expected time, weighted by the
+// library's preference; the first of equals. Without candidates in the profile it is a
+// tile of 256x128 at GPU.Flops (rule G3). The tiles of several groups have no parts along K.
+func (m Machine) preferred(groups, M, N, K int64) Tiling {
 	mm := &m.Matmul
-	cus := m.GPU.CUs.Value
 	best, least := Tiling{}, math.Inf(1)
 	for _, c := range mm.Tiles.Rows {
-		rows, columns := int(c[0]), int(c[1])
-		for _, splits := range m.Splits(M, N, K, rows, columns) {
-			t := m.LawWithTile(M, N, K, rows, columns, splits)
+		rows, columns, parts := int(c[0]), int(c[1]), []int{1}
+		if groups == 1 {
+			parts = m.Splits(M, N, K, rows, columns)
+		}
+		for _, splits := range parts {
+			t := m.law(groups, M, N, K, rows, columns, splits)
 			// Slowness is left out: the library's choice does not consider it.
-			loop := 2 * c[0] * c[1] * float64(K) / float64(splits) * cus / mm.Rate.Value
-			expected := float64(t.Waves)*(mm.TileStart.Value+loop)*c[2] + m.Reducing(M, N, splits)
+			loop := 2 * c[0] * c[1] * float64(K) / float64(splits) * m.GPU.CUs.Value / mm.Rate.Or(m.GPU.Flops.Value)
+			expected := float64(t.Waves)*(mm.TileStart.Or(0)+loop)*c[2] + m.Reducing(M, N, splits)
 			if expected < least {
 				best, least = t, expected
 			}
 		}
 	}
 	if best.Tiles == 0 { // a profile without candidates
-		best = m.LawWithTile(M, N, K, 256, 128, 1)
+		best = m.law(groups, M, N, K, 256, 128, 1)
 	}
-	return mm.asMeasured(best, M, N, K)
+	return best
 }
 
 // Sides of GEMMs that are found by their time: steps, and the most of them.
@@ -96,11 +103,6 @@ func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {
 	return t
 }
 
-// WithTile is Tiling with a known tile, as from a kernel's name.
-func (m Machine) WithTile(M, N, K int64, rows, columns int) Tiling {
-	return m.Matmul.asMeasured(m.LawWithTile(M, N, K, rows, columns, 1), M, N, K)
-}
-
 // WithSplits is Tiling with the tile and the parts along K of another one.
 func (m Machine) WithSplits(M, N, K int64, t Tiling) Tiling {
 	return m.Matmul.asMeasured(m.LawWithTile(M, N, K, t.Rows, t.Columns, t.Splits), M, N, K)
@@ -108,18 +110,25 @@ func (m Machine) WithSplits(M, N, K int64, t Tiling) Tiling {
 
 // LawWithTile is the law's time for a tile.
 func (m Machine) LawWithTile(M, N, K int64, rows, columns, splits int) Tiling {
-	mm := &m.Matmul
+	return m.law(1, M, N, K, rows, columns, splits)
+}
+
+// law is the law's time for a tile of a GEMM in groups. Each has an equal part of the M rows and weights of its own, and the
+// tiles of all of them are computed in common waves (rule G22).
+func (m Machine) law(groups, M, N, K int64, rows, columns, splits int) Tiling {
+	mm, each := &m.Matmul, CeilDiv(M, groups)
 	t := Tiling{Rows: rows, Columns: columns, Splits: splits}
-	alongN, alongM := mm.cluster(rows, columns)
-	whole := int(CeilDiv(N, int64(rows)*alongN)*alongN*CeilDiv(M, int64(columns)*alongM)*alongM) * splits
-	t.Tiles = int(CeilDiv(N, int64(rows))*CeilDiv(M, int64(columns))) * splits
+	t.Tiles = int(groups*CeilDiv(N, int64(rows))*CeilDiv(each, int64(columns))) * splits
 	t.Waves = int(math.Ceil(float64(t.Tiles) / m.GPU.CUs.Value))
-	if float64(whole) <= float64(t.Waves)*m.GPU.CUs.Value {
-		t.Tiles = whole
+	if alongN, alongM := mm.cluster(rows, columns); groups == 1 {
+		whole := int(CeilDiv(N, int64(rows)*alongN)*alongN*CeilDiv(M, int64(columns)*alongM)*alongM) * splits
+		if float64(whole) <= float64(t.Waves)*m.GPU.CUs.Value {
+			t.Tiles = whole
+		}
 	}
 	loop := 2 * float64(rows) * float64(columns) * float64(K) / float64(splits) * m.GPU.CUs.Value / mm.Rate.Or(m.GPU.Flops.Value)
-	moving, reducing := m.Moving(M, N, K), m.Reducing(M, N, splits)
-	t.Tile = mm.TileStart.Or(0) + loop*mm.Slowness(rows, columns) + mm.Exposed.Or(0)*moving/float64(t.Waves)
+	moving, reducing := float64(groups)*m.moving(each, N, K), m.Reducing(M, N, splits)
+	t.Tile = mm.TileStart.Or(0) + loop*mm.slowness(rows, columns) + mm.Exposed.Or(0)*moving/float64(t.Waves)
 	computing := float64(t.Waves) * t.Tile
 	t.Seconds, t.InMemory = max(computing, moving)+reducing, moving > computing
 	t.Tile += reducing / float64(t.Waves)
@@ -146,9 +155,9 @@ func (m Machine) Reducing(M, N int64, splits int) float64 {
 	return m.Matmul.Reduce.Or(0) + float64(4*splits+2)*float64(M)*float64(N)/m.GPU.Memory.Value
 }
 
-// Moving is the memory's time for the operands of a GEMM, two bytes per element, each
+// moving is the memory's time for the operands of a GEMM, two bytes per element, each
 // once, in seconds.
-func (m Machine) Moving(M, N, K int64) float64 {
+func (m Machine) moving(M, N, K int64) float64 {
 	if !m.GPU.Memory.Known() {
 		return 0
 	}
@@ -187,9 +196,9 @@ func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	return 1, 1
 }
 
-// Slowness is the recorded factor of a tile or of its transpose; 1 if neither is a
+// slowness is the recorded factor of a tile or of its transpose; 1 if neither is a
 // candidate.
-func (mm *Matmul) Slowness(rows, columns int) float64 {
+func (mm *Matmul) slowness(rows, columns int) float64 {
 	s := 1.0
 	for _, c := range mm.Tiles.Rows {
 		switch {
@@ -251,42 +260,20 @@ func CeilDiv[T int | int64](a, b T) T {
 	return (a + b - 1) / b
 }
 
-// Grouped is the tiling of a grouped GEMM, whose groups have an equal part of the M rows each
-// and weights of their own: the tiles of all groups are computed in common waves. The tile is
-// the one with the least expected time, as the library's own choice (rules G3 and G22).
+// Grouped is Tiling of a grouped GEMM: the tile is the one with the least expected time, as the library's own choice (rules G3
+// and G22).
 func (m Machine) Grouped(groups, M, N, K int64) Tiling {
 	if groups <= 1 {
 		return m.Tiling(M, N, K)
 	}
-	best, least := Tiling{}, math.Inf(1)
-	for _, c := range m.Matmul.Tiles.Rows {
-		t := m.GroupedWithTile(groups, M, N, K, int(c[0]), int(c[1]))
-		loop := 2 * c[0] * c[1] * float64(K) * m.GPU.CUs.Value / m.Matmul.Rate.Or(m.GPU.Flops.Value)
-		if expected := float64(t.Waves) * (m.Matmul.TileStart.Or(0) + loop) * c[2]; expected < least {
-			best, least = t, expected
-		}
-	}
-	if best.Tiles == 0 { // a profile without candidates
-		best = m.GroupedWithTile(groups, M, N, K, 256, 128)
-	}
-	return best
+	return m.preferred(groups, M, N, K)
 }
 
-// GroupedWithTile is Grouped with a known tile. Recorded times are of single GEMMs and do not
+// GroupedWithTile is Grouped with a known tile, as from a kernel's name. Recorded times are of single GEMMs and do not
 // count.
 func (m Machine) GroupedWithTile(groups, M, N, K int64, rows, columns int) Tiling {
 	if groups <= 1 {
-		return m.WithTile(M, N, K, rows, columns)
+		return m.WithSplits(M, N, K, Tiling{Rows: rows, Columns: columns, Splits: 1})
 	}
-	each := CeilDiv(M, groups)
-	t := m.LawWithTile(each, N, K, rows, columns, 1)
-	exposed, moving := m.Matmul.Exposed.Or(0), m.Moving(each, N, K)
-	t.Tile -= exposed * moving / float64(t.Waves)
-	moving *= float64(groups)
-	t.Tiles = int(groups * CeilDiv(N, int64(rows)) * CeilDiv(each, int64(columns)))
-	t.Waves = int(math.Ceil(float64(t.Tiles) / m.GPU.CUs.Value))
-	t.Tile += exposed * moving / float64(t.Waves)
-	computing := float64(t.Waves) * t.Tile
-	t.Seconds, t.InMemory = max(computing, moving), moving > computing
-	return t
+	return m.law(groups, M, N, K, rows, columns, 1)
 }

@@ -83,10 +83,10 @@ func TestTilingUsesRecordedShapes(t *testing.T) {
 	if m.Tiling(4096, 8192, 7169).Measured {
 		t.Error("another shape counts as measured")
 	}
-	if a, b := m.WithTile(4096, 8192, 7168, got.Rows, got.Columns), got; a != b {
+	if a, b := m.GroupedWithTile(1, 4096, 8192, 7168, got.Rows, got.Columns), got; a != b {
 		t.Errorf("with the tile that the library takes: %+v, else %+v", a, b)
 	}
-	if other := m.WithTile(4096, 8192, 7168, 192, 192); other.Seconds != got.Seconds || other.Tiles == got.Tiles {
+	if other := m.GroupedWithTile(1, 4096, 8192, 7168, 192, 192); other.Seconds != got.Seconds || other.Tiles == got.Tiles {
 		t.Errorf("with another tile %+v, measured %v s", other, got.Seconds)
 	}
 }

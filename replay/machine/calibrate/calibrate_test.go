@@ -229,7 +229,7 @@ func TestCalibrateContradiction(t *testing.T) {
 // move its laws; on another machine they are all that its tables hold.
 func TestCalibrateNarrows(t *testing.T) {
 	base := machinetest.Load(t, "h200")
-	law := base.WithTile(3000, 8192, 7168, 256, 128)
+	law := base.GroupedWithTile(1, 3000, 8192, 7168, 256, 128)
 	row := func(machine string) []dataset.Row {
 		return []dataset.Row{
 			{ID: "p", Machine: machine, World: 1, Strategy: "isolated", Us: law.Seconds*1e6 + 7, Workload: dataset.Workload{Kind: "gemm", M: 3000, N: 8192, K: 7168}, Params: dataset.Params{State: dataset.State{Cool: true}}},

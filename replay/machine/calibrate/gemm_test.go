@@ -89,7 +89,7 @@ func TestTilingSplits(t *testing.T) {
 // CUs idle, which the rule leaves out.
 func TestHeldWaves(t *testing.T) {
 	m := machinetest.Load(t, "h200")
-	product := m.WithTile(8192, 8192, 7168, 320, 128)
+	product := m.GroupedWithTile(1, 8192, 8192, 7168, 320, 128)
 	if product.Tiles != 1664 {
 		t.Fatal(product.Tiles)
 	}
