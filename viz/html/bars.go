@@ -37,7 +37,6 @@ type Line struct {
 	Error  float64   // the sum is that much more or less; 0: no error bar
 	Note   string    // printed on the right of the chart
 	Tip    string    // shown by a pointer, on several lines
-	Signed bool      // it can be negative, though it is not
 	Key    string    // name of the run that a click shows; "": none
 	Brief  string    // in place of Note where there is no room; "": Note
 }
@@ -135,13 +134,8 @@ func (b *Line) sum() (sum float64) {
 	return sum
 }
 
-// least is where the bar's interval begins; one that cannot be negative is cut there.
-func (b *Line) least() float64 {
-	if least := b.sum() - b.Error; least >= 0 || slices.ContainsFunc(b.Values, func(v float64) bool { return v < 0 }) || b.Signed {
-		return least
-	}
-	return 0
-}
+// least is where the bar's interval begins.
+func (b *Line) least() float64 { return b.sum() - b.Error }
 
 func rounded(x float64) float64 { return math.Round(1e4*x) / 1e4 }
 

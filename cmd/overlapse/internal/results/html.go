@@ -121,7 +121,7 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 	of := r.sorted(true, phase)
 	for _, row := range of.rows {
 		line := html.Line{
-			Name: r.says(row), Values: []float64{100 * max(0, row.Change), 100 * min(0, row.Change)}, Error: 100 * row.Error, Signed: true,
+			Name: r.says(row), Values: []float64{100 * max(0, row.Change), 100 * min(0, row.Change)}, Error: 100 * row.Error,
 			Note: r.barNote(row), Brief: trace.Percent(row.Change),
 		}
 		if r.recommended(row) {
