@@ -72,9 +72,6 @@ func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 	begun := r.Planner.Program.NewFlag(x.Compute.Name + " next on its stream")
 	x.On.Post(begun, 1)
 	x.Write(k)
-	for _, id := range p.Between[r.ID] {
-		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
-	}
 	lane.Wait(begun, 1, x.Compute.Name)
 	for i := range g.n {
 		r.IssueOne(lane, l.Host.Value, "wait kernel")
@@ -83,7 +80,5 @@ func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 		part := r.Planner.PieceOf(plan.Piece{Coll: p.Coll, Index: i, Of: g.WGs, Shares: g.tilesIn(i)}, channels, x.Compute)
 		lane.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(x.Comm, r.Planner.Collective(x.Comm, part)))
 	}
-	r.Written(x.On, x.Compute)
-	r.Written(lane, x.Comm)
-	r.EndPair()
+	x.End(lane)
 }

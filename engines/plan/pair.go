@@ -68,15 +68,9 @@ func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
 // last predecessor to end is one of them.
 func (r *Rank) waitFor(s *Stream, after []workload.Dep, except ...*workload.Op) bool {
 	event, latest := false, s.End
-next:
 	for _, d := range after {
 		dep := &r.Planner.Workload.Ops[d.Op]
-		for _, x := range except {
-			if x.ID == d.Op {
-				continue next
-			}
-		}
-		if r.Planner.where[d.Op].On == s {
+		if slices.Contains(except, dep) || r.Planner.where[d.Op].On == s {
 			continue
 		}
 		s.Wait(r.Planner.Done[d.Op], 1, dep.Name)

@@ -10,34 +10,43 @@ import (
 // WithCollective selects the pairs of compute and communication.
 func WithCollective(p *workload.Pair) bool { return p.Collective >= 0 }
 
-// WriteInSequence writes a pair as two operations with an event between them.
+// WriteInSequence writes a pair as two operations with an event between them, what lies between in its place. channels are those of
+// the collective, programs the persistent workgroups of the compute; 0: as captured.
 func (r *Rank) WriteInSequence(p *Pair, channels, programs int) {
+	pl := r.Planner
 	first, second := r.ops(p)
-	r.BeginPair(p)
-	r.WriteOp(p, first, channels, programs)
+	compute, comm := r.Split(p)
+	ops := []*workload.Op{first}
 	for _, id := range p.Between[r.ID] {
-		r.WriteOp(p, &r.Planner.Workload.Ops[id], channels, programs)
+		ops = append(ops, &pl.Workload.Ops[id])
 	}
-	r.WriteOp(p, second, channels, programs)
+	r.BeginPair(p)
+	for _, op := range append(ops, second) {
+		s := r.Stream(op.Queue)
+		gap := r.WaitUntilReady(s, op, r.Dependencies(p, op))
+		c := pl.CommandOf(op)
+		switch op {
+		case comm:
+			c = LaunchOf(op, pl.communication(op, channels))
+		case compute:
+			gap = r.WriteFills(s, p.FillsBefore[r.ID], gap)
+			if programs > 0 {
+				c = pl.Persistent(op, programs)
+			}
+		}
+		s.Launch(gap, c)
+		r.WriteTail(s, op)
+		r.Written(s, op)
+	}
 	r.EndPair()
 }
 
-// WriteOp writes one operation of a pair without cutting it.
-func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
-	s := r.Stream(op.Queue)
-	gap := r.WaitUntilReady(s, op, r.Dependencies(p, op))
-	c := r.Planner.CommandOf(op)
-	if compute, comm := r.Split(p); op == comm {
-		c = LaunchOf(op, r.Planner.communication(op, channels))
-	} else if op == compute {
-		gap = r.WriteFills(s, p.FillsBefore[r.ID], gap)
-		if programs > 0 && op.Tiling.Persistent {
-			c = LaunchOf(op, r.Planner.AsLaunched(op, r.Planner.WithPrograms(op, r.Planner.GridOf(op, op.DurAlone()), programs)))
-		}
+// Persistent is the kernel of an operation with so many persistent workgroups; as captured if it has none.
+func (pl *Planner) Persistent(op *workload.Op, programs int) program.Command {
+	if !op.Tiling.Persistent {
+		return pl.CommandOf(op)
 	}
-	s.Launch(gap, c)
-	r.WriteTail(s, op)
-	r.Written(s, op)
+	return LaunchOf(op, pl.AsLaunched(op, pl.WithPrograms(op, pl.GridOf(op, op.DurAlone()), programs)))
 }
 
 // communication is the kernel of a collective that keeps its place: beside the compute that ran beside it (rule L5).

@@ -196,7 +196,7 @@ func (rw *rankWriter) item(it *item) {
 	}
 	command := rw.commandOfItem(it)
 	if n := rw.values.Int("programs"); n > 0 && op.Tiling.Persistent {
-		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, rw.pl.WithPrograms(op, rw.pl.GridOf(op, op.DurAlone()), n)))
+		command = rw.pl.Persistent(op, n)
 	}
 	if rw.leaves != (occupancy{}) && op.Kind == trace.Compute && rw.leaves.refuses(rw.pl, op) == "" {
 		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, shaped(rw.pl, op, rw.leaves)))
