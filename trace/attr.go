@@ -120,6 +120,7 @@ type Comm struct {
 	ElemSize int32  // bytes per element; 0 if unknown
 	Peer     int32  // SendRecv: rank id of the other rank; Broadcast, Reduce: of the root; else None
 	Even     bool   `json:",omitempty"` // AllToAll: known to have equal parts for all ranks
+	Sent     int64  `json:",omitempty"` // AllToAll of parts that are known: bytes of this rank's input that go to others; 0: Op.WireBytes
 
 	Engines bool `json:",omitempty"` // copy engines move the bytes; its kernels only wait and signal
 

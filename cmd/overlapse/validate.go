@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,6 +120,11 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		predict = a.predictDataset
 	case o.output != "":
 		return cli.Errorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
+	}
+	if o.output != "" { // before the minutes that the rows take
+		if _, err := os.Stat(filepath.Dir(o.output)); err != nil {
+			return fmt.Errorf("%s: %w (make its folder first)", o.output, input.WithoutPath(err))
+		}
 	}
 	found, err := predict(ctx, o)
 	if err != nil {

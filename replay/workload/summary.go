@@ -358,7 +358,7 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 		for _, c := range *alike.of[k] {
 			r.Evidence, r.Kernel = cmp.Or(r.Evidence, c.Evidence), cmp.Or(r.Kernel, w.Ops[c.Members[0]].Name)
 			r.Bytes, r.MostBytes = min(r.Bytes, c.Bytes), max(r.MostBytes, c.Bytes)
-			transfers, skews = append(transfers, moved{c.Before + c.Transfer(), c.Bytes}), append(skews, c.Arrive-w.StartOf(c))
+			transfers, skews = append(transfers, moved{c.Before + c.Transfer(), c.Bytes, w.sent(c)}), append(skews, c.Arrive-w.StartOf(c))
 			for _, id := range c.Members {
 				if op := &w.Ops[id]; !w.Copies[op.Rank] {
 					waited, stayed = waited+max(0, min(w.Met(op), op.End)-op.Start), stayed+op.Dur()
@@ -369,7 +369,7 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 		median := transfers[(n-1)/2]
 		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = n, median.took, overlap.Median(skews), slices.Max(skews)
 		if seconds := float64(median.took) / 1e9; seconds > 0 && k.op != trace.UnknownOp {
-			r.Algorithm, r.Bus = float64(median.bytes)/seconds, float64(k.op.WireBytes(median.bytes, k.ranks))/seconds
+			r.Algorithm, r.Bus = float64(median.bytes)/seconds, float64(median.sent)/seconds
 		}
 		r.Waiting = float64(waited) / float64(max(1, stayed))
 		rows = append(rows, r)
@@ -384,6 +384,17 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 type moved struct {
 	took  trace.Time
 	bytes int64
+	sent  int64 // by the rank that sends most to others
+}
+
+// sent is the bytes that a rank of a collective sends to others, the most of any.
+func (w *Workload) sent(c *Collective) (most int64) {
+	for _, id := range c.Members {
+		if comm := w.Run.Comm(w.Run.Spans[w.Ops[id].Span]); comm != nil {
+			most = max(most, comm.Sent)
+		}
+	}
+	return cmp.Or(most, c.Op.WireBytes(c.Bytes, len(c.Members)))
 }
 
 // Pairs groups the pairs by kernels' names and size, by first occurrence.

@@ -31,11 +31,39 @@ func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 		c.In = 0
 	}
 	c.Even = c.Op == trace.AllToAll && string(lex.Unquote(a.inSplit)) == "[]" && string(lex.Unquote(a.outSplit)) == "[]"
+	if c.Op == trace.AllToAll && !c.Even && c.Group != trace.None {
+		c.Sent = d.sent(a, &c)
+	}
 	seq = trace.None
 	if n, ok := lex.Integer(a.seq); ok && n >= 0 {
 		seq = n
 	}
 	return c, seq
+}
+
+// sent is the bytes of an all-to-all that go to other ranks: those of all parts but the rank's own; 0 if that is not known.
+func (d *reader) sent(a *args, c *trace.Comm) int64 {
+	parts, own := lex.Elements(lex.Unquote(a.inSplit)), slices.Index(d.groups[c.Group].Ranks, d.header.rank)
+	if own < 0 || len(parts) != len(d.groups[c.Group].Ranks) {
+		return 0
+	}
+	kept, ok := lex.Integer(parts[own])
+	elements := assemble.Elements(a.inElems)
+	if !ok || kept < 0 || kept > elements { // parts of a tensor with columns are rows
+		return 0
+	}
+	var all int64
+	for _, part := range parts {
+		n, ok := lex.Integer(part)
+		if !ok || n < 0 || n > elements {
+			return 0
+		}
+		all += n
+	}
+	if all == 0 || elements%all != 0 {
+		return 0
+	}
+	return (all - kept) * (elements / all) * int64(c.ElemSize)
 }
 
 // kindOfComm reads the arguments that most collectives of a job have in common, and

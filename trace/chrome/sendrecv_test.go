@@ -50,6 +50,20 @@ func TestEvenParts(t *testing.T) {
 	}
 }
 
+// What an all-to-all keeps for its own rank is not sent; parts of rows, and what cannot be the parts, are told apart.
+func TestSentParts(t *testing.T) {
+	for parts, want := range map[string]int64{"[0, 64]": 128, "[16, 48]": 96, "[2, 6]": 96, "[64, 0]": 0, "[0, 63]": 0, "[0, 64, 0]": 0, "[0, -64]": 0, "[0, ...]": 0} {
+		run, err := Read(strings.NewReader(`{"distributedInfo":{"backend":"nccl","rank":0,"world_size":2},"traceEvents":[{"ph":"X","cat":"kernel","name":"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)","pid":0,"tid":21,"ts":20,"dur":90,
+"args":{"In split size":"`+parts+`","Out split size":"`+parts+`","Collective name":"all_to_allv","In msg nelems":64,"Out msg nelems":64,"dtype":"BFloat16","Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]","device":0,"stream":21}}]}`), Options{File: "nccl.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := run.Comms[0].Sent; got != want {
+			t.Errorf("%s: %d bytes, want %d", parts, got, want)
+		}
+	}
+}
+
 // A kernel launched in a coalesced range carries what its thread recorded since the range before.
 func TestCoalescedMessages(t *testing.T) {
 	record := func(at int, name, peer string) string {

@@ -81,7 +81,7 @@ func Sent(run *trace.Run, s trace.Span) int64 {
 		g := &run.Groups[c.Group]
 		ranks = max(g.Size, len(g.Ranks))
 	}
-	return c.Op.WireBytes(c.Bytes(), ranks)
+	return cmp.Or(c.Sent, c.Op.WireBytes(c.Bytes(), ranks))
 }
 
 // levels adds up changes.

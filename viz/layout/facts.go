@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -124,14 +125,14 @@ func (f *facts) transfer(id trace.SpanID, comm *trace.Comm, ranks int) {
 	s := f.run.Spans[id]
 	c := f.run.Collective(s)
 	if comm.Group == trace.None || len(c.Members) < 2 {
-		f.rate(comm.Op.WireBytes(comm.Bytes(), ranks), s.Dur())
+		f.rate(cmp.Or(comm.Sent, comm.Op.WireBytes(comm.Bytes(), ranks)), s.Dur())
 		return
 	}
 	if last := c.Last(); last.Row != int32(f.run.RankOf(s)) && last.Start > s.Start {
 		f.add("waits for peers", fmt.Sprintf("%s, the last is rank %d", Exact(last.Start-s.Start), f.run.RankID(last.Row)))
 	}
 	f.add("transfer", Exact(c.Transfer))
-	f.rate(comm.Op.WireBytes(comm.Bytes(), max(ranks, len(c.Members))), c.Transfer)
+	f.rate(cmp.Or(comm.Sent, comm.Op.WireBytes(comm.Bytes(), max(ranks, len(c.Members)))), c.Transfer)
 }
 
 func (f *facts) rate(bytes int64, d trace.Time) {
