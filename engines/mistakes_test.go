@@ -112,9 +112,9 @@ func TestGatherOfSumsComesLast(t *testing.T) {
 }
 
 // 150 GB/s bi-directional is 75 each way: read as 150, the ideal of FC-1 of T-NLG over
-// 16 ranks falls to 1.33, where 1.50 was published.
+// 16 ranks falls to 1.35, where 1.50 was published.
 func TestLinksAreOneWay(t *testing.T) {
-	for rate, want := range map[float64]float64{75e9: 1.492, 150e9: 1.328} {
+	for rate, want := range map[float64]float64{75e9: 1.505, 150e9: 1.348} {
 		m := machinetest.Load(t, "t3").Resize(16)
 		m.Library.ReduceScatter.Link.Value, m.Library.AllGather.Link.Value = rate, rate
 		for _, c := range []*float64{&m.Library.ReduceScatter.Send.Value, &m.Library.AllGather.Send.Value} {

@@ -40,9 +40,10 @@ var folders = map[string]folder{
 
 	"trace/lex":                {height: 1, uses: []string{protowire, sqlite}},
 	"trace/merge":              {height: 1},
-	"trace/assemble":           {height: 1, siblings: []string{"trace/lex"}},
+	"trace/assemble":           {height: 1, siblings: []string{"trace/lex"}, uses: []string{protowire}},
 	"trace/overlap":            {height: 1},
 	"trace/chakra":             reader(protowire),
+	"trace/perfetto":           reader(protowire),
 	"trace/rocprof":            reader("github.com/pierrec/lz4/v4"),
 	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
