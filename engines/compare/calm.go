@@ -40,7 +40,7 @@ func (s *isolation) calm(stop func() bool) error {
 // again is the slowing of a kernel where it runs without the profiler over that in the capture, both simulated, at
 // most 1.
 func again(x *subject, ran plan.Interval) float64 {
-	slowed := float64(ran.End-ran.Start)/float64(*x.alone()) - 1
+	slowed := float64(ran.End-ran.Start)/float64(max(1, *x.alone())) - 1
 	if slowed <= 0 {
 		return 0
 	}
