@@ -418,3 +418,19 @@ func TestPipelinedOperatorsTakeTheHost(t *testing.T) {
 		t.Errorf("an iteration takes %d ns where the host takes %d", got.Time, host)
 	}
 }
+
+// Two-shot kernels are known behind the kernel whose output they sum, and not in place of sums beside a backward pass.
+func TestSharesBesideCompute(t *testing.T) {
+	for sample, want := range map[string]bool{"ddp-step": true, "llama70b-prefill": false} {
+		w := plantest.LiftSample(t, sample)
+		m := plantest.H200(t, w.World)
+		w, err := compare.Isolate(w, m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "twoshot"})
+		if got := len(out.Changed.Never) > 0; got != want {
+			t.Errorf("%s: %q", sample, out.Changed.Never)
+		}
+	}
+}
