@@ -30,16 +30,16 @@ func (s *isolation) calm(stop func() bool) error {
 		}
 		kept := 1 - x.waited
 		if ran != nil {
-			kept = max(kept, again(x, ran[x.op.ID]))
+			kept = max(kept, slowedAgain(x, ran[x.op.ID]))
 		}
 		x.op.Calm = 1 - (1-kept)*(1-float64(*x.alone())/float64(x.captured))
 	}
 	return nil
 }
 
-// again is the slowing of a kernel where it runs without the profiler over that in the capture, both simulated, at
+// slowedAgain is the slowing of a kernel where it runs without the profiler over that in the capture, both simulated, at
 // most 1.
-func again(x *subject, ran plan.Interval) float64 {
+func slowedAgain(x *subject, ran plan.Interval) float64 {
 	slowed := float64(ran.End-ran.Start)/float64(max(1, *x.alone())) - 1
 	if slowed <= 0 {
 		return 0
@@ -59,7 +59,7 @@ func (s *isolation) unprofiled(stop func() bool) ([]plan.Interval, error) {
 	out := Outcome{Selection: plan.Selection{Strategy: schedule.InPlace}, Machine: s.m} // kept for what is relative to the same program
 	result, err := out.run(w, pl, replay.Options{Name: "captured without the profiler", Stop: stop})
 	if err == nil {
-		return s.when(result), nil
+		return s.intervalsOf(result), nil
 	}
 	if errors.Is(err, replay.ErrStopped) {
 		return nil, err

@@ -116,7 +116,7 @@ func TestSlowedAgain(t *testing.T) {
 		want    float64
 	}{{1.5, 100, 0}, {1.5, 125, 0.5}, {1.5, 150, 1}, {1.5, 200, 1}, {1, 100, 0}, {1, 120, 1}, {1.5, 0, 0}} {
 		x := subject{op: &op, stretch: c.stretch}
-		if got := again(&x, plan.Interval{Start: 50, End: 50 + c.runs}); math.Abs(got-c.want) > 1e-9 {
+		if got := slowedAgain(&x, plan.Interval{Start: 50, End: 50 + c.runs}); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("slowed %.1f times, and %d ns instead of 100: %.3f, want %.3f", c.stretch, c.runs, got, c.want)
 		}
 	}

@@ -285,7 +285,7 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	ran := s.when(result)
+	ran := s.intervalsOf(result)
 	took := make([]trace.Time, len(s.open))
 	for i, x := range s.open {
 		if x.op != nil {
@@ -301,8 +301,8 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	return took, nil
 }
 
-// when is when each operation ran; zero: not at all.
-func (s *isolation) when(result *replay.Result) []plan.Interval {
+// intervalsOf is from when to when each operation ran; zero: it did not run.
+func (s *isolation) intervalsOf(result *replay.Result) []plan.Interval {
 	ran := make([]plan.Interval, len(s.w.Ops))
 	for _, span := range result.Run.Spans {
 		if id := plan.OriginOf(result.Run, span); id >= 0 {
