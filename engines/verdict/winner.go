@@ -39,24 +39,7 @@ func isCheap(w *workload.Workload, p Prediction) bool {
 func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
 	v.Confidence = Predict(w, captured, captured).Confidence
-	nothing := "" // to overlap; said behind a graph that pays
-	applies := slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
-	switch {
-	case !applies && len(w.Collectives) == 0:
-		v.Kind = NothingToCompare
-		switch inside := InsideText(w, &captured.Machine); {
-		case inside != "": // said of every trace
-		case w.Opaque():
-			nothing = "the trace shows no communication, and not what whole graphs consist of"
-		default:
-			nothing = "nothing to overlap: the trace has no communication" + copiesText(w, captured)
-		}
-	case !applies && why != "": // else no other strategy was selected
-		v.Kind = NothingToCompare
-		nothing = fmt.Sprintf("nothing to compare: no overlap strategy applies to this trace (%s)", why)
-	case len(list) == 0:
-		v.Kind = NothingToCompare
-	}
+	nothing := v.nothing(w, captured, list, why) // said behind a graph that pays
 	if i := slices.IndexFunc(list, func(c Prediction) bool { return c.likely() }); i >= 0 {
 		v.win(w, captured, list, i)
 	}
@@ -130,6 +113,27 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	v.say("keep %s: %s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
 		baseName(w), few(names, " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
 		why, passed, v.compared(list))
+}
+
+// nothing says, and notes as the kind of the verdict, that there is nothing to compare; "": there is, or no strategy was selected.
+func (v *Verdict) nothing(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) string {
+	if slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact }) {
+		return ""
+	}
+	communicates := len(w.Collectives) > 0
+	if communicates && why == "" && len(list) > 0 { // no other strategy was selected
+		return ""
+	}
+	v.Kind = NothingToCompare
+	switch inside := InsideText(w, &captured.Machine); {
+	case communicates && why != "":
+		return fmt.Sprintf("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+	case communicates, inside != "": // what communicates inside is said of every trace
+		return ""
+	case w.Opaque():
+		return "the trace shows no communication, and not what whole graphs consist of"
+	}
+	return "nothing to overlap: the trace has no communication" + copiesText(w, captured)
 }
 
 // because is the reason for a prediction's certainty, beside its name.
