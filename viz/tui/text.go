@@ -24,7 +24,7 @@ func clean(s string) string {
 
 // A canvas is a Surface with what drawing on it needs.
 type canvas struct {
-	Surface
+	surface
 	theme
 }
 
