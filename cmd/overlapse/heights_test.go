@@ -73,8 +73,7 @@ var folders = map[string]folder{
 	"engines/verdict": {height: 7},
 	"engines/score":   {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
-	"samples/workloads":    {height: 0},
-	"samples/capture":      {height: 0},
+	"samples":              {height: 0},
 	"samples/own-strategy": {height: command},
 	"samples/figure11":     {height: command},
 
@@ -188,7 +187,7 @@ func TestHeightRules(t *testing.T) {
 		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 14 from height 6"},
 		{"trace/a.go", `import "` + module + `/internal/util"`, "trace/a.go:1: imports internal/util: a folder without a height"},
 		{"internal/util/a.go", ``, "internal/util/a.go: a folder without a height"},
-		{"samples/a.go", ``, "samples/a.go: a folder without a height"},
+		{"samples/other/a.go", ``, "samples/other/a.go: a folder without a height"},
 		{"trace/a.go", `import "github.com/google/go-cmp/cmp"`, "trace/a.go:1: imports github.com/google/go-cmp/cmp: not a library of trace"},
 		{"viz/html/a.go", `import "github.com/gdamore/tcell/v2"`, "viz/html/a.go:1: imports github.com/gdamore/tcell/v2: not a library of viz/html"},
 		{"trace/rocprof/a.go", `import "zombiezen.com/go/sqliteX"`, "trace/rocprof/a.go:1: imports zombiezen.com/go/sqliteX: not a library of trace/rocprof"},

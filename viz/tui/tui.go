@@ -67,7 +67,7 @@ type Time struct {
 	Strategy string     // in the list: the selection to replay
 }
 
-// An effect is what the caller of Update must do. The zero Effect is nothing but a redraw.
+// An effect is what the caller of Update must do. The zero effect is nothing but a redraw.
 type effect struct {
 	Quit   bool
 	Copy   string // text for the clipboard
