@@ -34,9 +34,8 @@ type folder struct {
 const command = 9 // from this height on: the command and its packages, the only ones with files, flags, signals, clock and randomness
 
 var folders = map[string]folder{
-	"trace":         {height: 0, uses: []string{"github.com/ianlancetaylor/demangle"}},
-	"trace/regular": {height: 0, opens: true},
-	"trace/guard":   {height: 0, spawns: true},
+	"trace":       {height: 0, uses: []string{"github.com/ianlancetaylor/demangle"}},
+	"trace/guard": {height: 0, opens: true, spawns: true},
 
 	"trace/lex":                {height: 1, uses: []string{protowire, sqlite}},
 	"trace/merge":              {height: 1},
@@ -51,7 +50,6 @@ var folders = map[string]folder{
 	"replay/machine":           {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine/calibrate": {height: 3},
 	"viz/layout":               {height: 2, spawns: true},
-	"viz/plain":                {height: 1},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
 	"replay/program":  {height: 2},
