@@ -44,7 +44,6 @@ var folders = map[string]folder{
 	"trace/chakra":             reader(protowire),
 	"trace/perfetto":           reader(protowire),
 	"trace/rocprof":            reader("github.com/pierrec/lz4/v4"),
-	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
 	"replay/machine":           {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
