@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // Print prints the answer: what to change, with its gain and cost, the lines to write and what they change of the step; then where
@@ -379,7 +379,7 @@ func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
 			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
 		}
 		for line := range strings.Lines(w.Line) { // whole, to be copied
-			fmt.Fprintf(con.Out, "%10s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))
+			fmt.Fprintf(con.Out, "%10s%s\n", "", strings.TrimRight(guard.Line(line), " \n"))
 		}
 		con.Labelled("how", said)
 	}
@@ -390,7 +390,7 @@ func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
 
 // printNext prints the next step on one line, since it may be a command to paste.
 func printNext(con *cli.Console, step string) {
-	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
+	fmt.Fprintf(con.Out, "next      %s\n", guard.Line(step))
 }
 
 // next is the most useful next step: a command that can be pasted, or what to record.

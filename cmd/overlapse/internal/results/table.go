@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A column is one of a result's rows, in CSV, on terminals, in Markdown and on pages.
@@ -122,7 +122,7 @@ func (r *Replayed) CSV(without ...string) iter.Seq[[]any] {
 		for _, c := range columns {
 			x := cell(c)
 			if text, ok := x.(string); ok {
-				x = plain.Line(text)
+				x = guard.Line(text)
 			}
 			cells = append(cells, x)
 		}
