@@ -15,12 +15,16 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 )
+
+// shortAnswer is the length of a call and its answer up to which the answer is one line.
+const shortAnswer = 130
 
 // A Bench is what the calls of a script of strategies work on.
 type Bench struct {
@@ -42,7 +46,10 @@ type Bench struct {
 //
 //	machine h200:4 GPU.Memory=4e11     a profile, or "bare:4" or "mesh:4" (plantest.Bare)
 //	ops G* Backward=true               fields of operations whose names match
+//	rank 3 Tiling.WGs=66               fields of kernels of a rank that are no collectives
 //	collectives all Late=40000         fields of collectives, by number or all
+//	names vllm::layer                  names that the trace has as well
+//	guess-sizes                        bytes of collectives, which the trace does not have
 //
 // Any other call is a strategy with settings. It answers the time of an iteration, or what is asked for behind "|": see show. "| applies" plans it
 // only.
@@ -79,6 +86,21 @@ func (b *Bench) call(t testing.TB, c scripttest.Call) string {
 			b.W, b.M = plantest.OperatorOf(t, c.Input)
 		} else {
 			b.W, b.M = plantest.SampleOperator(t, c.Args[0])
+		}
+	case "names":
+		b.W.Run.Names = append(b.W.Run.Names, c.Args...)
+	case "guess-sizes":
+		for i := range b.W.Collectives {
+			b.W.Collectives[i].Bytes = 0
+		}
+		lift.GuessSizes(b.W, &b.M)
+	case "rank":
+		for i := range b.W.Ops {
+			if op := &b.W.Ops[i]; strconv.Itoa(op.Rank) == c.Args[0] && op.Collective < 0 {
+				k := *op.Kernel
+				op.Kernel = &k
+				setAll(t, op, c.Set)
+			}
 		}
 	case "machine":
 		name, gpus, _ := strings.Cut(c.Args[0], ":")
@@ -175,13 +197,20 @@ func (b *Bench) strategy(t testing.TB, c scripttest.Call) string {
 	for show := range strings.FieldsSeq(shows) {
 		lines = append(lines, b.show(t, out, show)...)
 	}
+	if one := strings.Join(lines, "; "); len(c.Name)+len(c.Text)+len(one) < shortAnswer {
+		return one
+	}
 	return strings.Join(lines, "\n")
 }
 
+// Use sets the machine.
+func (b *Bench) Use(m machine.Machine) { b.M, b.given = m, true }
+
+// setAll sets fields by their paths. "␣" stands for a space in a value.
 func setAll(t testing.TB, of any, set map[string]string) {
 	t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(set)) {
-		if err := scripttest.SetField(of, path, set[path]); err != nil {
+		if err := scripttest.SetField(of, path, strings.ReplaceAll(set[path], "␣", " ")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -16,9 +18,13 @@ import (
 // show is what a script asks for of an outcome, of rank 0:
 //
 //	time        time of an iteration, us
-//	spans       kernels of each stream, from and to, us since the first
+//	simulated   the same before it is scaled to the captured time, us
+//	spans       kernels of each stream, from and to, us; spans:1, of rank 1
 //	order       their names in order of start; order:compute, without collectives
 //	took:G*     the different durations of kernels of a name, and how often each, us
+//	grids:G*    how many workgroups kernels of a name have
+//	copies      copies of copy engines in order of start
+//	copied      how many there are
 //	lanes       how many streams there are
 //	kernels     how often each kernel runs
 //	sent        bytes that left the GPU, by kernel, MiB
@@ -26,7 +32,8 @@ import (
 //	unseen      time of waits for ranks that nobody captured, us
 //	holds       memory against the captured schedule, MiB
 //	draw        time of matrix units and links that power is drawn for, of the captured schedule and of the plan, s
-//	notes       what the plan says of itself, and what it does not measure
+//	notes       what the plan says of itself
+//	never       what was never run
 func (b *Bench) show(t testing.TB, out compare.Outcome, show string) []string {
 	t.Helper()
 	run := out.Result.Run
@@ -34,8 +41,29 @@ func (b *Bench) show(t testing.TB, out compare.Outcome, show string) []string {
 	switch show {
 	case "time":
 		return []string{micros(out.Time) + " us"}
+	case "simulated":
+		return []string{micros(out.Simulated) + " us"}
 	case "spans":
-		return spans(run)
+		return spans(run, of)
+	case "grids":
+		var grids []string
+		for _, s := range run.Spans {
+			if k := run.Kernel(s); k != nil && s.Kind.OnDevice() && run.RankOf(s) == 0 && matches(t, []string{of}, run.NameOf(s)) {
+				grids = append(grids, fmt.Sprint(run.Setup(k).WGs()))
+			}
+		}
+		return []string{"workgroups " + counted(grids)}
+	case "copies", "copied":
+		var names []string
+		for _, s := range run.Spans {
+			if s.Kind == trace.Copy && run.RankOf(s) == 0 && run.Lanes[s.Lane].Kind == trace.Queue {
+				names = append(names, run.NameOf(s))
+			}
+		}
+		if show == "copied" {
+			return []string{fmt.Sprintf("%d copies", len(names))}
+		}
+		return []string{strings.Join(names, ", ")}
 	case "lanes":
 		lanes := map[trace.LaneID]bool{}
 		for _, s := range run.Spans {
@@ -69,7 +97,11 @@ func (b *Bench) show(t testing.TB, out compare.Outcome, show string) []string {
 		}
 		return []string{counted(names)}
 	case "sent":
-		return mib("sent", Sent(out))
+		lines := mib("sent", Sent(out))
+		if away := moved(out, replay.NICEgress); len(away) > 0 {
+			lines = append(lines, mib("to other nodes", away)...)
+		}
+		return lines
 	case "memory":
 		return mib("moved", Memory(out))
 	case "unseen":
@@ -87,28 +119,29 @@ func (b *Bench) show(t testing.TB, out compare.Outcome, show string) []string {
 		of := plan.ClockOf(b.W, &out.Machine, out.Scenario, out.Changed).Demand(out.Scenario, out.Time)
 		return []string{fmt.Sprintf("draws for %.6f s of matrix units and %.6f s of links, captured %.6f and %.6f", of.Matrix, of.Link, all.Matrix, all.Link)}
 	case "notes":
-		return []string{fmt.Sprintf("notes %q; never %q", out.Changed.Notes, out.Changed.Never)}
+		return []string{fmt.Sprintf("notes %q", out.Changed.Notes)}
+	case "never":
+		return []string{fmt.Sprintf("never %q", out.Changed.Never)}
 	}
 	t.Fatalf("nothing is shown as %q", show)
 	return nil
 }
 
-// spans are the kernels of rank 0 by stream.
-func spans(run *trace.Run) []string {
+// spans are the kernels of a rank by stream.
+func spans(run *trace.Run, rank string) []string {
+	of, _ := strconv.Atoi(rank)
 	var lanes []trace.LaneID
 	text := map[trace.LaneID]string{}
-	first := trace.Infinity
 	for _, s := range run.Spans {
-		if !s.Kind.OnDevice() || run.RankOf(s) != 0 || s.Kind == trace.Workgroup {
+		if !s.Kind.OnDevice() || run.RankOf(s) != of {
 			continue
 		}
-		first = min(first, s.Start)
 		if text[s.Lane] == "" {
 			lanes = append(lanes, s.Lane)
 		} else {
 			text[s.Lane] += ", "
 		}
-		text[s.Lane] += fmt.Sprintf("%s %.0f-%.0f", run.NameOf(s), float64(s.Start-first)/1000, float64(s.End-first)/1000)
+		text[s.Lane] += fmt.Sprintf("%s %.0f-%.0f", run.NameOf(s), float64(s.Start)/1000, float64(s.End)/1000)
 	}
 	var lines []string
 	for _, id := range lanes {
@@ -141,7 +174,7 @@ func counted(words []string) string {
 func mib(what string, by map[string]float64) []string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		parts = append(parts, fmt.Sprintf("%s %.2f", name, by[name]/(1<<20)))
+		parts = append(parts, fmt.Sprintf("%s %.6g", name, by[name]/(1<<20)))
 	}
 	return []string{what + " MiB: " + strings.Join(parts, ", ")}
 }
