@@ -206,11 +206,11 @@ func (b *Bench) strategy(t testing.TB, c scripttest.Call) string {
 // Use sets the machine.
 func (b *Bench) Use(m machine.Machine) { b.M, b.given = m, true }
 
-// setAll sets fields by their paths. "␣" stands for a space in a value.
+// setAll sets fields by their paths.
 func setAll(t testing.TB, of any, set map[string]string) {
 	t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(set)) {
-		if err := scripttest.SetField(of, path, strings.ReplaceAll(set[path], "␣", " ")); err != nil {
+		if err := scripttest.SetField(of, path, set[path]); err != nil {
 			t.Fatal(err)
 		}
 	}

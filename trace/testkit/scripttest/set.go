@@ -8,8 +8,9 @@ import (
 )
 
 // SetField sets a field that a path like Fabric.Pair.Value names. Text is a number, the name of a constant, "true", "false" or a
-// string; of a field of a struct with a field Value, that.
+// string, in which "␣" stands for a space; of a field of a struct with a field Value, that.
 func SetField(of any, path, text string) error {
+	text = strings.ReplaceAll(text, "␣", " ")
 	v := reflect.ValueOf(of).Elem()
 	for name := range strings.SplitSeq(path, ".") {
 		if v.Kind() == reflect.Slice {
