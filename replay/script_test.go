@@ -27,11 +27,13 @@ var _ = goflag.Bool("update", false, "rewrite the answers of scripts")
 //	: 0 a: A*3 threads=4 [work 20]; delay 5; B*1 [store 1 100, post done]
 //	: 1 b priority=1: wait done 3; copy C 1>0 500
 //
+//	with 0 b: B*2 [work 20]             the program with that stream, in place of one of the same GPU and name, shown alike
+//
 // A line is a stream of a GPU. NAME*N launches a kernel of N workgroups, with fields, and phases in brackets; a value a/b/c is that
 // of every third tile. Of a kernel, "threads" is out of 8 that a CU has, "collective" its kind, and "peers" are those that tiles are for.
 func TestScripts(t *testing.T) {
 	scripttest.Run(t, "testdata/*.txt", func(testing.TB) scripttest.Handler {
-		m, text := small(1, 1), ""
+		m, text, shows := small(1, 1), "", []string(nil)
 		return func(t testing.TB, c scripttest.Call) string {
 			switch c.Name {
 			case "machine":
@@ -40,13 +42,33 @@ func TestScripts(t *testing.T) {
 				if c.Input != "" {
 					text = c.Input
 				}
-				return show(t, m, programOf(t, m.GPUs, text), c.Args)
+				shows = c.Args
+				return show(t, m, programOf(t, m.GPUs, text), shows)
+			case "with":
+				text = with(text, c.Text)
+				return show(t, m, programOf(t, m.GPUs, text), shows)
 			default:
 				t.Fatalf("no call %s", c.Name)
 			}
 			return ""
 		}
 	})
+}
+
+// with is a program's text with a stream in place of one of the same GPU and name, or behind all.
+func with(text, stream string) string {
+	of := func(line string) string {
+		head, _, _ := strings.Cut(line, ":")
+		words := strings.Fields(head)
+		return strings.Join(words[:min(2, len(words))], " ")
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if i := slices.IndexFunc(lines, func(line string) bool { return of(line) == of(stream) }); i >= 0 {
+		lines[i] = stream
+	} else {
+		lines = append(lines, stream)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func machineOf(t testing.TB, c scripttest.Call) machine.Machine {
