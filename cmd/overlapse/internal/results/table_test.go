@@ -163,7 +163,7 @@ func TestChangeChart(t *testing.T) {
 	if want := []string{"fused: ▸ fused: 19.50 ms  -2.5 %  ± 12.0  61 % likely"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if want := "Cannot be told from no change: bulk. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
+	if want := "Click: its timeline. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
 		t.Errorf("%q does not say %q", left, want)
 	}
 }
