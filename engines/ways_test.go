@@ -296,7 +296,7 @@ func TestSaid(t *testing.T) {
 		{"multistream:bucket_mb=50", plan.Target{Ops: sums, Framework: plan.DDP}, "set bucket_cap_mb=50 and let DDP overlap"},
 		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums}, "set NCCL_MAX_CTAS=8"},
 		// planned on a stream of its own, which no variable gives
-		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums, OwnGroup: true}, "set max_ctas=8 for its group"},
+		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums, OwnGroup: true}, "set max_ctas=8 of the process group"},
 		// no range of FSDP is in the profile
 		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Absent: []string{plan.DDP, plan.FSDP, plan.FSDP1}, Overlapped: gathers}, ""},
 		{"multistream:channels=8", plan.Target{Ops: append(slices.Clone(sums), trace.AllToAll), Vendor: plan.NVIDIA, Channels: 16, Overlapped: append(slices.Clone(sums), trace.AllToAll)}, "set NCCL_MAX_CTAS=8 and NCCL_MAX_P2P_NCHANNELS=8"},

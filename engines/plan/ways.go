@@ -178,7 +178,9 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		v := s.Values[p.Name]
 		return v != p.Default && v != "" && p.Matters(s.Values)
 	}
-	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return p.Alone && set(p) })
+	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool {
+		return p.Alone && set(p) && (p.Ops == nil || slices.ContainsFunc(t.Ops, func(op trace.CollectiveOp) bool { return slices.Contains(p.Ops, op) }))
+	})
 	overlapped := func(op trace.CollectiveOp) bool { return slices.Contains(t.Overlapped, op) } // only settings move these
 	moved := slices.DeleteFunc(slices.Clone(t.Ops), overlapped)
 	if all := WaysOf(s.Strategy, Param{}); !alone && len(moved) >= min(1, len(t.Ops)) && len(all) > 0 {
