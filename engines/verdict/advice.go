@@ -54,6 +54,7 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
+	t.Uneven = slices.ContainsFunc(w.Run.Comms, func(c trace.Comm) bool { return c.Op == trace.AllToAll && c.Sent > 0 })
 	return plan.How(out.Selection, t)
 }
 
