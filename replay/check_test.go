@@ -110,19 +110,6 @@ func TestErrorBesideOthers(t *testing.T) {
 	}
 }
 
-// Bytes that would take longer than time lasts end the run, whether they have
-// the memory to themselves or are held back in it.
-func TestBytesBeyondTime(t *testing.T) {
-	for _, wgs := range []int{1, 2} {
-		m := small(1, 2)
-		m.GPU.Memory = q(1) // byte a second
-		p := prog([]program.Stream{{Commands: []program.Command{kernel("gemm", wgs, []program.Phase{{Op: program.Work, Read: 1e12}})}}})
-		if _, err := Simulate(m, p, Options{}); err == nil || !strings.Contains(err.Error(), "time runs beyond") {
-			t.Errorf("%d workgroups: got %v", wgs, err)
-		}
-	}
-}
-
 // The empty program, and what a caller leaves out, run.
 func TestEmptyPrograms(t *testing.T) {
 	for _, p := range []*program.Program{

@@ -11,38 +11,6 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
-// Flags to peers leave a GPU one after another, whichever peer they go to; those
-// that stay on it, and those of other GPUs, wait for none.
-func TestFlagsCrowd(t *testing.T) {
-	m := nodes(3, 3)
-	m.Fabric.Latency, m.Fabric.Message = q(50e-9), q(7e-9)
-	send := func(peer int32, flag program.Flag) []program.Phase {
-		return []program.Phase{{Op: program.Store, Peer: peer, Time: 10}, {Op: program.PostTo, Flag: flag, Count: 1}}
-	}
-	for _, c := range []struct {
-		name   string
-		phases map[int][]program.Phase
-		want   []program.Time
-	}{
-		{"one", map[int][]program.Phase{0: send(1, 1)}, []program.Time{60}},
-		{"a tile's three", map[int][]program.Phase{0: append(send(1, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1}, program.Phase{Op: program.PostTo, Flag: 3, Count: 1})}, []program.Time{60, 67, 74}},
-		{"after a pause", map[int][]program.Phase{0: append(send(1, 1), program.Phase{Op: program.Sleep, Time: 5}, program.Phase{Op: program.PostTo, Flag: 2, Count: 1}, program.Phase{Op: program.Sleep, Time: 20}, program.Phase{Op: program.PostTo, Flag: 3, Count: 1})}, []program.Time{60, 67, 85}},
-		{"of two GPUs", map[int][]program.Phase{0: send(2, 1), 1: send(2, 2)}, []program.Time{60, 60}},
-		{"to everyone", map[int][]program.Phase{0: append(send(program.Everyone, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1})}, []program.Time{60, 67}},
-		{"at home", map[int][]program.Phase{0: append(send(0, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1})}, []program.Time{10, 10}},
-	} {
-		if got := arrivals(t, m, c.phases); !slices.Equal(got, c.want) {
-			t.Errorf("%s: seen at %v, want %v", c.name, got, c.want)
-		}
-	}
-	away := nodes(4, 2) // 20 from each other
-	away.Fabric.Message = q(7e-9)
-	two := map[int][]program.Phase{0: append(send(3, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1})}
-	if got := arrivals(t, away, two); !slices.Equal(got, []program.Time{30, 30}) {
-		t.Errorf("to another node: seen at %v, want 30 both", got)
-	}
-}
-
 // Posts on their way arrive when they are due, whatever else is on its way, and
 // whoever waits knows who brought the flag to its count.
 func TestPostsArrive(t *testing.T) {
@@ -103,25 +71,4 @@ func TestPostsArrive(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Of posts of two kernels that arrive at one instant the later one brings the
-// flag to two.
-func TestWhoBringsAFlagToItsCount(t *testing.T) {
-	p := &program.Program{}
-	f := p.NewFlag("both")
-	post := func(name string) program.Command {
-		return kernel(name, 1, []program.Phase{{Op: program.PostTo, Flag: f, Count: 1, Time: 9}})
-	}
-	wait := func(n int64) program.Stream {
-		return program.Stream{Commands: []program.Command{{Op: program.Wait, Flag: f, Count: n}}}
-	}
-	p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{post("A")}}, wait(1), wait(2)}}, {Streams: []program.Stream{{Commands: []program.Command{post("B")}}}}}
-	r := mustSimulate(t, small(2, 1), p, Options{})
-	for _, idle := range r.Idle() {
-		want := map[int]string{1: `posted by GPU 0 "A"`, 2: `posted by GPU 1 "B"`}[idle.Stream]
-		if idle.End == 9 && idle.Note != want {
-			t.Errorf("stream %d: %s, want %s", idle.Stream, idle.Note, want)
-		}
-	}
 }

@@ -106,14 +106,3 @@ func draw(t testing.TB, r *trace.Run, kind trace.LaneKind, span trace.Kind, colu
 	slices.Sort(out)
 	return strings.Join(out, "\n")
 }
-
-// trim takes the indentation off an expected drawing.
-func trim(s string) string {
-	var out []string
-	for l := range strings.Lines(s) {
-		if l = strings.TrimSpace(l); l != "" {
-			out = append(out, l)
-		}
-	}
-	return strings.Join(out, "\n")
-}

@@ -3,46 +3,12 @@ package replay
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
-
-// GPU 0 computes 100, sends 20,000 bytes at 100 a nanosecond, has a gap of 50,
-// and reads 100,000 bytes at 1000 a nanosecond; GPU 1 does nothing but receive.
-func TestLimits(t *testing.T) {
-	b := kernel("B", 1, []program.Phase{{Op: program.Work, Time: 50, Read: 100_000}})
-	b.Delay = 50
-	p := prog([]program.Stream{{Commands: []program.Command{
-		kernel("A", 1, []program.Phase{{Op: program.Work, Time: 100}, {Op: program.Store, Peer: 1, Bytes: 20_000}}), b,
-	}}}, nil)
-	r := mustSimulate(t, small(2, 1), p, Options{Limits: true})
-	want := []limit{
-		{0, 0, 100, "compute"},
-		{0, 100, 300, "egress"},
-		{0, 300, 350, "launch"},
-		{0, 350, 450, "memory"},
-		{1, 0, 100, "no work"},
-		{1, 100, 300, "ingress"},
-		{1, 300, 450, "no work"},
-	}
-	if diff := cmp.Diff(want, r.Limits); diff != "" {
-		t.Error(diff)
-	}
-	lanes := 0
-	for _, s := range r.Run.Spans {
-		if r.Run.Lanes[s.Lane].Kind == trace.Annotation {
-			lanes++
-		}
-	}
-	if lanes != len(want) {
-		t.Errorf("%d spans show what limits, want %d", lanes, len(want))
-	}
-}
 
 // The series of every GPU covers the makespan without gap, in a bounded number
 // of pieces, and changes nothing else.

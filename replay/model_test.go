@@ -20,7 +20,7 @@ func TestModelAndCodeAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile(`^\| ([A-Z]\d+) \| .* \| (\w+(?:, \w+)*) \| ([^|]+) \|$`)
+	row := regexp.MustCompile(`^\| ([A-Z]\d+) \| .* \| ([\w/]+(?:, [\w/]+)*) \| ([^|]+) \|$`)
 	constant, name := regexp.MustCompile("^\\| (`?\\w+.*?) \\| "), regexp.MustCompile("`(\\w+)`")
 	reason := regexp.MustCompile(`not measured: ([a-z ]+)`)
 	number := regexp.MustCompile(`[-+−]\d+\.\d|\d+(?:\.\d+)? %|nothing moves`)
@@ -57,6 +57,12 @@ func TestModelAndCodeAgree(t *testing.T) {
 	cites := regexp.MustCompile(`\brules? ([A-Z]\d+(?:(?:, | and | to )[A-Z]\d+)*)`)
 	id := regexp.MustCompile(`([A-Z])(\d+)( to )?`)
 	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if script, ok := strings.CutSuffix(filepath.Base(path), ".txt"); ok && filepath.Base(filepath.Dir(path)) == "testdata" {
+			if tests["TestScripts/"+script] {
+				t.Errorf("%s: there is another script of that name", path)
+			}
+			tests["TestScripts/"+script] = true
+		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}

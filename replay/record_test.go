@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,42 +30,6 @@ func list(r *trace.Run) string {
 		out = append(out, line)
 	}
 	return strings.Join(out, "\n")
-}
-
-func TestRecordPhases(t *testing.T) {
-	p := &program.Program{}
-	f := p.NewFlag("slice")
-	c := kernel("fused", 1, nil, persistent(2, -1), func(k *program.Kernel) {
-		k.Peer = func(tile int) int { return 1 - tile }
-		k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-			if tile == 0 {
-				return append(buf,
-					program.Phase{Op: program.Work, Time: 10, Mark: "computed"},
-					program.Phase{Op: program.Put, Peer: 1, Bytes: 2000, Flag: f, Count: 1})
-			}
-			return append(buf, program.Phase{Op: program.Store, Peer: 0, Bytes: 1000, Time: 5})
-		}
-		k.Epilogue = func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf, program.Phase{Op: program.WaitFor, Flag: f, Count: 1}, program.Phase{Op: program.Sleep, Time: 3})
-		}
-	})
-	p.GPUs = []program.GPU{{Streams: []program.Stream{{Queue: 7, Commands: []program.Command{c}}}}, {}}
-	r := mustSimulate(t, small(2, 1), p, Options{Level: Phases})
-	want := trim(`
-		0-33 compute "fused" on queue 7.0
-		0-10 workgroup "fused" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in compute
-		0-10 compute phase "compute" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
-		10-30 transfer "fused" on link 0.0 bytes=2000 peer=1
-		10-15 workgroup "fused" on workgroup 0.0 id=1 wg=0 cu=0 peer=0 in compute
-		10-15 store "store" on workgroup 0.0 id=1 wg=0 cu=0 peer=0 in workgroup
-		10-10 put "computed" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
-		10-10 put "put" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
-		15-33 workgroup "fused" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in compute
-		15-30 wait "slice, posted by GPU 0 \"fused\"" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in workgroup
-		30-33 wait "latency" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in workgroup`)
-	if diff := cmp.Diff(want, list(r.Run)); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestRecordingLevels(t *testing.T) {
@@ -141,94 +104,6 @@ func TestRecordAttributes(t *testing.T) {
 	}
 	if ar.Seq != 99 || ar.Group != 5 {
 		t.Error("the program was changed")
-	}
-}
-
-// Persistent kernels that run alongside each other have lanes of their own.
-func TestPersistentKernelsDoNotShareLanes(t *testing.T) {
-	k := func(name string) program.Command { return kernel(name, 1, work(10), persistent(2, -1)) }
-	p := prog([]program.Stream{{Commands: []program.Command{k("A"), k("C")}}, {Commands: []program.Command{k("B")}}})
-	r := mustSimulate(t, small(1, 2), p, Options{Level: Workgroups})
-	want := trim(`
-		0/000.0 |AACC|
-		0/000.1 |BB..|`)
-	if got := draw(t, r.Run, trace.Persistent, trace.Workgroup, 10); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if n := len(r.Run.Ledger.Entries); n != 0 {
-		t.Errorf("ledger: %v", r.Run.Ledger.Entries)
-	}
-}
-
-func TestTrafficByCause(t *testing.T) {
-	p := &program.Program{}
-	p.GPUs = []program.GPU{
-		{Streams: []program.Stream{{Commands: []program.Command{
-			kernel("A", 2, []program.Phase{
-				{Op: program.Work, Read: 10, Write: 5},
-				{Op: program.Store, Peer: 1, Bytes: 100, Read: 7},
-				{Op: program.Store, Peer: 0, Bytes: 1},
-				{Op: program.Put, Peer: 1, Bytes: 30},
-			}),
-			{Op: program.Start, Copy: &program.Copy{Name: "C", From: 1, Peer: 0, Bytes: 1000}},
-			{Op: program.Start, Copy: &program.Copy{Name: "free", From: 1, Peer: 0, Bytes: 1000, Free: true}},
-		}}}},
-		{},
-	}
-	r := mustSimulate(t, small(2, 1), p, Options{})
-	want := []traffic{
-		{0, Memory, "A", 2 * (10 + 5 + 7 + 1 + 30), 2 * (5 + 1)},
-		{0, Memory, "C", 1000, 1000},
-		{0, Egress, "A", 2 * (100 + 30), 0},
-		{0, ingress, "C", 1000, 0},
-		{0, dma, "C", 1000, 0},
-		{1, Memory, "A", 2 * (100 + 30), 2 * (100 + 30)},
-		{1, Memory, "C", 1000, 0},
-		{1, Egress, "C", 1000, 0},
-		{1, ingress, "A", 2 * (100 + 30), 0},
-	}
-	if diff := cmp.Diff(want, r.Traffic); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestIdleCauses(t *testing.T) {
-	p := &program.Program{}
-	issued, ready, remote := p.NewFlag("issued"), p.NewFlag("ready"), p.NewFlag("remote")
-	last := kernel("C", 1, []program.Phase{{Op: program.Work, Time: 10}, {Op: program.PostTo, Flag: ready, Count: 1}})
-	last.Delay = 3
-	p.GPUs = []program.GPU{
-		{Streams: []program.Stream{
-			{Name: "main", Commands: []program.Command{
-				{Op: program.Wait, Flag: issued, Count: 1},
-				kernel("A", 1, work(10)),
-				{Op: program.Delay, Delay: 4, Why: program.PeerSkew},
-				last,
-			}},
-			{Name: "side", Queue: 1, Commands: []program.Command{
-				{Op: program.Wait, Flag: issued, Count: 1},
-				kernel("B", 1, work(10)),
-				{Op: program.Wait, Flag: ready, Count: 1},
-				{Op: program.Wait, Flag: remote, Count: 1},
-			}},
-			{Name: "host", Host: true, Commands: []program.Command{{Op: program.Delay, Delay: 5}, {Op: program.Post, Flag: issued, Count: 1}}},
-		}},
-		{Streams: []program.Stream{{Name: "main", Commands: []program.Command{kernel("D", 1, work(50)), {Op: program.Post, Flag: remote, Count: 1}}}}},
-	}
-	r := mustSimulate(t, small(2, 1), p, Options{})
-	want := []Idle{
-		{0, 0, 0, 0, 5, program.HostIssue, issued, `posted by GPU 0 stream "host"`},
-		{0, 0, 0, 15, 19, program.PeerSkew, 0, ""},
-		{0, 0, 0, 19, 22, program.LaunchGap, 0, ""},
-		{0, 0, 0, 22, 25, program.NoSlot, 0, `held by "B"`},
-		{0, 0, 0, 35, 50, program.NoWork, 0, ""},
-		{0, 1, 1, 0, 5, program.HostIssue, issued, `posted by GPU 0 stream "host"`},
-		{0, 1, 1, 5, 15, program.NoSlot, 0, `held by "A"`},
-		{0, 1, 1, 25, 35, program.FlagWait, ready, `posted by GPU 0 "C"`},
-		{0, 1, 1, 35, 50, program.PeerSkew, remote, `posted by GPU 1 stream "main"`},
-	}
-	if !slices.Equal(want, r.Idle()) {
-		t.Error(cmp.Diff(want, r.Idle()))
 	}
 }
 

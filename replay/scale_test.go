@@ -93,57 +93,6 @@ func TestRoundingCostsANanosecondEach(t *testing.T) {
 	})
 }
 
-// With several things at a time rounding may decide who meets whom, so that more
-// than a nanosecond for each is lost or gained. A reads 1000 bytes at the
-// memory's 1000 a nanosecond and then sleeps 10; B stores 50 bytes at the link's
-// 100 and then reads 1000. B's half nanosecond is rounded up to one, at which
-// A has read: A takes 11. A thousand times as large, B comes half way through
-// and has half the memory from there: A reads for 500 + 1000.
-func TestRoundingDecidesWhoMeets(t *testing.T) {
-	p := prog([]program.Stream{
-		{Commands: []program.Command{kernel("A", 1, []program.Phase{{Op: program.Work, Read: 1000}, {Op: program.Sleep, Time: 10}})}},
-		{Commands: []program.Command{kernel("B", 1, []program.Phase{{Op: program.Store, Peer: 1, Bytes: 50}, {Op: program.Work, Read: 1000}})}},
-	}, nil)
-	m := small(2, 2)
-	if got := mustSimulate(t, m, p, Options{}).Makespan; got != 11 {
-		t.Errorf("takes %d, want 11", got)
-	}
-	scale(p, &m, 1000)
-	if got := mustSimulate(t, m, p, Options{}).Makespan; got != 11_500 {
-		t.Errorf("a thousand times as large it takes %d, want 11500", got)
-	}
-}
-
-// What was slowed until this instant goes on between two nanoseconds, even if
-// nothing slows it any more. A and B share a CU, on which 3 takes 4.2: at 5, when
-// that is seen, A has done .57 of its 10. Alone until 6 and alongside C until 11 it
-// does 4.57 more, and the 4.86 that are left take until 16. From nothing at 5 it
-// took until 17.
-func TestRoundingIsMadeUpFor(t *testing.T) {
-	p := prog([]program.Stream{
-		{Commands: []program.Command{kernel("A", 1, []program.Phase{{Op: program.Work, Time: 3}, {Op: program.Work, Time: 10}}, threads(4), pipe(.7))}},
-		{Commands: []program.Command{kernel("B", 1, work(3), threads(4), pipe(.7))}},
-		{Commands: []program.Command{{Op: program.Delay, Delay: 6}, kernel("C", 1, work(3), threads(4), pipe(.7))}},
-	})
-	if got := mustSimulate(t, small(1, 1), p, Options{}).Makespan; got != 16 {
-		t.Errorf("takes %d, want 16", got)
-	}
-}
-
-// What waits for something else until this instant does not. The first put takes
-// 21.3, but its two messages keep the NIC until 22: the second takes from there
-// until 43.3, not from 21.3 until 42.7.
-func TestNothingIsMadeUpForBeforeItsTime(t *testing.T) {
-	put := program.Phase{Op: program.Put, Peer: 1, Bytes: 64, Flag: 1, Count: 1}
-	p := prog([]program.Stream{{Commands: []program.Command{kernel("A", 1, []program.Phase{put, put})}}}, nil)
-	p.NewFlag("there")
-	m := small(2, 1)
-	m.Network = machine.Network{Node: q(1), NICs: q(1), Egress: q(3e9), Ingress: q(3e9), Message: q(11e-9)}
-	if got := mustSimulate(t, m, p, Options{}).Makespan; got != 44 {
-		t.Errorf("takes %d, want 44", got)
-	}
-}
-
 // A machine that is better in whatever respects is not slower on a program that
 // does one thing at a time. But for a nanosecond a copy: one that only its engine
 // limits is rounded up each time, where links that hold it back let the next go

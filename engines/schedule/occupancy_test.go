@@ -2,7 +2,6 @@ package schedule_test
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/schedule"
@@ -145,31 +144,5 @@ func TestShapingCost(t *testing.T) {
 	six, one := gemm("0"), gemm("120")
 	if got, want := ratio(one, six), 32/((5*6+2)*m.LonePipe(0, 0, 0)); got < 0.95*want || got > 1.05*want {
 		t.Errorf("one workgroup a CU takes %.3f times as long as six, its pipes say %.3f", got, want)
-	}
-}
-
-func TestOccupancyRefusals(t *testing.T) {
-	m := machinetest.Load(t, "a100x4")
-	w := schedule.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
-	for set, want := range map[[2]string]string{
-		{"carve", "108"}: "carve=108 leaves compute none of 108 compute units",
-		{"lds", "16"}:    "lds=16 is less than the 32 KiB that gemm_256x128 uses",
-		{"lds", "200"}:   "lds=200 does not fit on a compute unit with 164 KiB",
-	} {
-		if got := enginetest.Outcome(t, w, m, "multistream", map[string]string{set[0]: set[1]}).Why; got != want {
-			t.Errorf("%v: %q, want %q", set, got, want)
-		}
-	}
-}
-
-// Where settings that shape a captured GEMM's room on the device can do nothing, they say why.
-func TestOccupancyNotes(t *testing.T) {
-	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
-	m := plantest.H200(t, 4)
-	for set, want := range map[string]string{"priority=on": "are resident at once", "lds=200": "leaves as many workgroups", "buffers=2": ""} {
-		got := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings(set))
-		if notes := strings.Join(got.Changed.Notes, "; "); got.Result == nil || !strings.Contains(notes, want) || want == "" && notes != "" {
-			t.Errorf("%s: %q %s", set, notes, got.Why)
-		}
 	}
 }

@@ -28,7 +28,7 @@ type made struct {
 
 const messageTime = 1000 // ns
 
-func (s made) build(t *testing.T) *workload.Workload {
+func (s made) build(t testing.TB) *workload.Workload {
 	t.Helper()
 	var b trace.Builder
 	width := max(1, s.tensor)
@@ -277,121 +277,5 @@ func TestHostsOfMoreMicroBatches(t *testing.T) {
 	}
 	if times := float64(many.Time) / float64(few.Time); times < 1.8 || times > 2.2 {
 		t.Errorf("8 micro-batches take %.2f times as long as 4: %d and %d ns", times, many.Time, few.Time)
-	}
-}
-
-// Two ranks of every stage add up what each layer of forward makes: pipelines beside each other,
-// with collectives in every chunk, which are as many as captured.
-func TestPipelinesBesideEachOther(t *testing.T) {
-	const p, n, layers, us = 4, 8, 2, 500
-	w := made{stages: p, micros: n, layers: layers, us: us, tensor: 2}.build(t)
-	rows := rowsOf(t)
-	chunk := float64(layers * us)
-	for settings, want := range map[string]float64{
-		"schedule=1f1b":                 (n + p - 1) * 3 * chunk,
-		"schedule=interleaved":          n*3*chunk + (p-1)*3*chunk/2,
-		"schedule=zb":                   n*3*chunk + (p-1)*chunk/2,
-		"schedule=zb:groups=1":          n*3*chunk + (p-1)*chunk,
-		"schedule=1f1b:microbatches=16": (16 + p - 1) * rows(512) * chunk,
-	} {
-		out := outcome(t, w, settings)
-		if out.Why != "" {
-			t.Errorf("%s: %s", settings, out.Why)
-			continue
-		}
-		if got := float64(out.Time) / 1000; got < want || got > 1.08*want {
-			t.Errorf("%s: %.0f µs, not %.0f and what messages and sums take", settings, got, want)
-		}
-		sums := map[int]int{}
-		for _, s := range out.Result.Run.Spans {
-			if s.Kind == trace.Collective && out.Result.Run.Comm(s).Op == trace.AllReduce {
-				sums[out.Result.Run.RankOf(s)]++
-			}
-		}
-		each := n * layers
-		if strings.Contains(settings, "=16") {
-			each *= 2
-		}
-		for rank := range 2 * p {
-			if sums[rank] != each {
-				t.Errorf("%s: %d sums on rank %d, not %d", settings, sums[rank], rank, each)
-			}
-		}
-	}
-}
-
-// What a capture does not show is refused with the reason.
-func TestRefusals(t *testing.T) {
-	for _, c := range []struct {
-		made
-		settings, why string
-	}{
-		{made{stages: 4, micros: 4, layers: 2, us: 100, inference: true}, "schedule=zb", "no backward"},
-		{made{stages: 4, micros: 8, layers: 3, us: 100}, "schedule=interleaved", "3 layers"},
-		{made{stages: 4, micros: 8, layers: 2, us: 100, rows: 4096}, "schedule=zb", "as many rows (4096)"},
-		{made{stages: 4, micros: 4, layers: 2, us: 100, inference: true, ring: true}, "schedule=1f1b", "in a ring"},
-		{made{stages: 4, micros: 6, layers: 2, us: 100}, "schedule=interleaved", "sets of 4"},
-		{made{stages: 4, micros: 4, layers: 2, us: 100}, "schedule=1f1b:bucket_mb=25", "not planned together"},
-	} {
-		if out := outcome(t, c.build(t), c.settings); !strings.Contains(out.Why, c.why) {
-			t.Errorf("%+v %s: %q lacks %q", c.made, c.settings, out.Why, c.why)
-		}
-	}
-	none := plantest.MoeDown.Build(t)
-	if out := outcome(t, none, "schedule=1f1b"); !strings.Contains(out.Why, "no pipeline") {
-		t.Errorf("a loop: %q", out.Why)
-	}
-	silent := made{stages: 2, micros: 2, layers: 1, us: 100}.build(t)
-	for i := range silent.Run.Comms {
-		silent.Run.Comms[i].Peer = trace.None
-	}
-	if out := outcome(t, silent, "schedule=1f1b"); !strings.Contains(out.Why, "does not say which rank") {
-		t.Errorf("unknown peers: %q", out.Why)
-	}
-}
-
-// A micro-batch keeps 8 MiB on each stage; GPipe, as captured, holds eight of them.
-func TestMemoryOfPipelines(t *testing.T) {
-	const p, n, layers, act = 4, 8, 4, 4 * 2
-	data := made{stages: p, micros: n, layers: layers, us: 100, rows: 4096, data: true}.build(t) // sizes do not tell the halves of backward
-	sizes := made{stages: p, micros: n, layers: layers, us: 100}.build(t)
-	for settings, want := range map[string]float64{
-		"schedule=gpipe":                0,
-		"schedule=1f1b":                 p*act - n*act,
-		"schedule=1f1b:microbatches=16": p*act/2 - n*act,
-		"schedule=interleaved":          (3*p-1)*act/2 - n*act, // groups of two layers
-		"schedule=zb":                   p*act - n*act,
-	} {
-		out := outcome(t, data, settings)
-		if got := float64(out.Memory.Bytes) / (1 << 20); out.Why != "" || got != want || out.Memory.Lacks != nil {
-			t.Errorf("%s: %.1f MiB, lacks %q, not %.1f %s", settings, got, out.Memory.Lacks, want, out.Why)
-		}
-		// Without data, what a stage receives is kept at least; what fewer save is not known. The captured
-		// schedule keeps what it does.
-		if out := outcome(t, sizes, settings); (out.Memory.Lacks == nil) != (settings == "schedule=gpipe") || out.Why != "" {
-			t.Errorf("%s from sizes: lacks %q %s", settings, out.Memory.Lacks, out.Why)
-		} else if got := float64(out.Memory.Bytes) / (1 << 20); settings == "schedule=1f1b" && got != 0 {
-			t.Errorf("%s from sizes: %.1f MiB", settings, got)
-		}
-	}
-}
-
-// Messages are on one stream of each rank if the captured ones are, else on one for each link.
-func TestMessagesOfOneQueueStayOnOne(t *testing.T) {
-	for _, s := range []made{{oneQueue: true}, {}} {
-		s.stages, s.micros, s.layers, s.us = 4, 4, 2, 500
-		out := outcome(t, s.build(t), "schedule=interleaved")
-		if out.Why != "" {
-			t.Fatal(out.Why)
-		}
-		lanes := map[trace.LaneID]bool{}
-		for _, sp := range out.Result.Run.Spans {
-			if out.Result.Run.Comm(sp) != nil && out.Result.Run.RankOf(sp) == 1 {
-				lanes[sp.Lane] = true
-			}
-		}
-		if (len(lanes) == 1) != s.oneQueue {
-			t.Errorf("captured on one queue: %v, planned on %d", s.oneQueue, len(lanes))
-		}
 	}
 }

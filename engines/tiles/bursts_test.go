@@ -37,17 +37,3 @@ func TestTriggerBursts(t *testing.T) {
 		}
 	}
 }
-
-// Each of the paper's settings changes a captured GEMM on a GPU whose profile gives neither a queue
-// nor the time of an addition: compute first is faster, the fewer entries transfers may fill.
-func TestTriggerOnCapture(t *testing.T) {
-	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
-	last := trace.Time(0)
-	for _, set := range []string{"arbitration=mca:queue=5", "arbitration=mca:queue=10", "arbitration=mca:queue=30", "arbitration=rr"} {
-		got := enginetest.Outcome(t, w, plantest.H200(t, 4), "trigger", enginetest.Settings(set))
-		if got.Time <= last {
-			t.Errorf("%s: %d ns, the setting before it %d", set, got.Time, last)
-		}
-		last = got.Time
-	}
-}

@@ -126,38 +126,6 @@ func traffic(r *replay.Result, gpu int, res replay.Resource) (sum float64) {
 	return sum
 }
 
-// TestNoIntermediateTraffic counts bytes by hand. With R gathered and W
-// written, bulk moves R + W, then 2·W for the all-to-all, including a rank's own part,
-// then 2·W for the reordering. Across nodes the fused kernel writes remote slices to a
-// buffer that the NIC reads. Within a node it writes every vector once.
-func TestNoIntermediateTraffic(t *testing.T) {
-	const vector = 256 * 4
-	for _, c := range []struct {
-		on           string
-		ranks        int
-		bulk, fused  float64 // in W, without R
-		wire         float64
-		wireResource replay.Resource
-	}{
-		{"mi210ibx2", 2, 1 + 2 + 2, 1 + .5 + .5, .5, replay.NICEgress},
-		{"mi210x4", 4, 1 + 2 + 2, 1, .75, replay.Egress},
-	} {
-		w, m := plantest.OperatorOf(t, embeddingFile(c.on, c.ranks, 256, 32, 70))
-		R, W := 256.0*32*70*vector, 256.0*32*vector
-		for name, want := range map[string]float64{"bulk": c.bulk, "fused": c.fused} {
-			r := enginetest.Outcome(t, w, m, name, nil).Result
-			for gpu := range c.ranks {
-				if got := (traffic(r, gpu, replay.Memory) - R) / W; math.Abs(got-want) > 1e-3 {
-					t.Errorf("%s %s: memory of GPU %d moved %.3f of the output beyond what was gathered, want %.3f", c.on, name, gpu, got, want)
-				}
-				if got := traffic(r, gpu, c.wireResource) / W; math.Abs(got-c.wire) > 1e-3 {
-					t.Errorf("%s %s: %.3f of the output left GPU %d, want %.3f", c.on, name, got, gpu, c.wire)
-				}
-			}
-		}
-	}
-}
-
 // TestSlicesArePutOnce checks for several slice sizes, also with a partial last slice,
 // that every vector is computed, that every slice for another node is put once, by one
 // workgroup, and that no deadlock occurs.
@@ -220,14 +188,6 @@ func TestObliviousOrderDelaysThePeer(t *testing.T) {
 		if skew(oblivious) <= 0 || math.Abs(skew(aware)) >= skew(oblivious) {
 			t.Errorf("pooling %d: nodes end at %v aware, %v oblivious; want node 1 late, and more so in index order", pooling, aware, oblivious)
 		}
-	}
-}
-
-// TestOnlyEmbeddingsCrossNodes: the other fused operators store into peers' memory.
-func TestOnlyEmbeddingsCrossNodes(t *testing.T) {
-	w, m := plantest.OperatorOf(t, "operator: gemm+all_to_all\nmachine: mi210ibx2\ntype: bf16\nshape: {m: 1024, n: 1024, k: 1024}")
-	if out := enginetest.Outcome(t, w, m, "fused", nil); !strings.Contains(out.Why, "on several nodes") {
-		t.Errorf("a GEMM across nodes: %q", out.Why)
 	}
 }
 

@@ -73,6 +73,7 @@ type Named struct {
 	Name  string // in addresses
 	Says  string // on the page; "": Name
 	Note  string // printed next to its time: "−22.8 %"; may be ""
+	Time  string // of an iteration, as the other parts of the page have it; "": the length of the run is shown
 	Run   *trace.Run
 	Start trace.Time       // of its first iteration: timelines show all runs from there
 	Gaps  []overlap.Reason // why queues were stalled, where known

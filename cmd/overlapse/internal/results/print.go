@@ -358,6 +358,7 @@ func (r *Replayed) PrintAdvice(con *cli.Console, next string) {
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
 func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
+	told := map[string]bool{} // libraries that a note tells of
 	for _, w := range a.Ways {
 		var said string
 		switch {
@@ -374,14 +375,18 @@ func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
 		if !all && w.Says != "" {
 			said = ""
 		}
-		said += strings.TrimSpace(w.Library + " " + w.Version)
+		library := strings.TrimSpace(w.Library + " " + w.Version)
+		said += library
 		if w.Note != "" {
 			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
 		}
 		for line := range strings.Lines(w.Line) { // whole, to be copied
 			fmt.Fprintf(con.Out, "%10s%s\n", "", strings.TrimRight(guard.Line(line), " \n"))
 		}
-		con.Labelled("how", said)
+		if said != library || !told[library] {
+			con.Labelled("how", said)
+		}
+		told[library] = true
 	}
 	if len(a.Where) > 0 && (all || a.Effort != plan.ByFlag) {
 		con.Labelled("where", strings.Join(a.Where, "; "))
