@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -62,7 +62,7 @@ func (v *versus) Sentence(base trace.Time) string {
 	var gains, pays []string
 	most := trace.Time(0)
 	for _, p := range v.Parts {
-		most = max(most, compare.Abs(p.Time))
+		most = max(most, engines.Abs(p.Time))
 	}
 	for i := range v.Parts {
 		gain, pay := v.Parts[i], v.Parts[len(v.Parts)-1-i]
@@ -73,7 +73,7 @@ func (v *versus) Sentence(base trace.Time) string {
 			pays = append(pays, fmt.Sprintf("%s of %s", trace.Micros(pay.Time), pay.What))
 		}
 	}
-	share := 100 * float64(compare.Abs(v.Change)) / float64(max(1, base))
+	share := 100 * float64(engines.Abs(v.Change)) / float64(max(1, base))
 	how := fmt.Sprintf("takes as long as %s", v.Strategy)
 	switch {
 	case v.Change < 0 && share >= 0.05:

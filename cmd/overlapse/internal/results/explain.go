@@ -8,7 +8,6 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -28,7 +27,7 @@ func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machi
 	if r.reference.Unexplained == "" {
 		changes := verdict.WhatIfs(&m)
 		bar := con.Progress(len(changes), "replaying what-ifs")
-		found, err := verdict.Under(r.workload, m, []compare.Outcome{r.reference}, changes, opts.Stop, func() { bar.Add(1) })
+		found, err := verdict.Under(r.workload, m, []engines.Outcome{r.reference}, changes, opts.Stop, func() { bar.Add(1) })
 		if bar.Finish(); err != nil {
 			return Stopped(ctx, err)
 		}
@@ -59,7 +58,7 @@ func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (map[int]*verdic
 	i := strategyIn(outcomes, sel.Strategy.Name)
 	if i < 0 {
 		var err error
-		if outcomes, err = compare.Compare(r.workload, m, []plan.Selection{sel}, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
+		if outcomes, err = engines.Compare(r.workload, m, []plan.Selection{sel}, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
 			return nil, err
 		}
 		i = 0
