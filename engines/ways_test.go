@@ -177,6 +177,10 @@ func TestHow(t *testing.T) {
 		{"multistream:carrier=dma", of(gathers, plan.NVIDIA, plan.FSDP), plan.ByCode, "set_symm_mem_for_comm|CTA_POLICY_ZERO", "nccl-ub"},
 		{"multistream:carrier=dma", plan.Target{Ops: gathers, Vendor: plan.NVIDIA, Native: true}, plan.ByCode, "ncclAllGatherConfig", "set_symm"},
 		{"multistream:carrier=dma", of(gathers, plan.AMD, ""), plan.ByCode, "RCCL ROCm 7.12: NCCL_CTA_POLICY=2", "torch.distributed.ProcessGroup"},
+		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.ByCode, "NCCL_CTA_POLICY=2", "asynchronous copies"},
+		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Uneven: true}, plan.OwnKernel, "asynchronous copies", "CTA_POLICY"},
+		{"multistream:carrier=dma", plan.Target{Ops: gathers, Vendor: plan.NVIDIA, Uneven: true}, plan.ByCode, "NCCL_CTA_POLICY=2", "asynchronous copies"},
+		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.AMD, Uneven: true}, plan.ByCode, "NCCL_CTA_POLICY=2", "asynchronous copies"},
 		{"multistream:carrier=symmetric", of(gathers, plan.NVIDIA, plan.FSDP), plan.ByCode, "set_symm_mem_for_comm", "POLICY"},
 		{"multistream:sums=symmetric", plan.Target{Ops: gathers, Vendor: plan.NVIDIA}, plan.ByCode, "--overlap-param-gather", "symmetric"},
 		{"multistream:sums=dma", of(scatters, plan.NVIDIA, ""), plan.ByCode, "_low_contention_reduce_scatter", "ncclComm"},
@@ -296,7 +300,7 @@ func TestSaid(t *testing.T) {
 		{"multistream:bucket_mb=50", plan.Target{Ops: sums, Framework: plan.DDP}, "set bucket_cap_mb=50 and let DDP overlap"},
 		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums}, "set NCCL_MAX_CTAS=8"},
 		// planned on a stream of its own, which no variable gives
-		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums, OwnGroup: true}, "set max_ctas=8 for its group"},
+		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums, OwnGroup: true}, "set max_ctas=8 of the process group"},
 		// no range of FSDP is in the profile
 		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Absent: []string{plan.DDP, plan.FSDP, plan.FSDP1}, Overlapped: gathers}, ""},
 		{"multistream:channels=8", plan.Target{Ops: append(slices.Clone(sums), trace.AllToAll), Vendor: plan.NVIDIA, Channels: 16, Overlapped: append(slices.Clone(sums), trace.AllToAll)}, "set NCCL_MAX_CTAS=8 and NCCL_MAX_P2P_NCHANNELS=8"},

@@ -220,7 +220,7 @@ func (s *sim) stepBatch(id int32) {
 	}
 	b.since, b.alarm = s.now, s.now+p.Time
 	if p.Size() == 0 || s.admitBatch(id, b, g, p) {
-		s.events.Set(int64(b.alarm), actor{dueBatch, id}.number())
+		s.events.set(int64(b.alarm), actor{dueBatch, id}.number())
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *sim) Dropped(id int32) {
 
 // Schedule sets the timer of the flows' System.
 func (s *sim) Schedule(at int64, t fluid.Timer) {
-	s.events.Set(at, actor{dueFlow, int32(t)}.number())
+	s.events.set(at, actor{dueFlow, int32(t)}.number())
 }
 
 // MemberOf returns the class membership of an actor's flow.

@@ -4,7 +4,7 @@
 // byte for byte. Its rules are in MODEL.md. Files in the order in which one instant uses
 // them:
 //
-//	collect.go      what is due now: phases, copies and puts that end, posts that arrive
+//	collect.go      the queue of timers, and what is due now: phases, copies and puts that end, posts that arrive
 //	stream.go       commands of streams, and their kernels; copy.go starts copies
 //	dispatch.go     placement of workgroups; cluster.go places clusters
 //	workgroup.go    phases of workgroups; script.go calls their recipes; batch.go steps many as one
@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/overlapse/overlapse/replay/event"
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -184,7 +183,7 @@ type sim struct {
 	program *program.Program
 	fold    *fold // nil: every GPU runs
 	now     program.Time
-	events  *event.Queue
+	events  *timerQueue
 	flows   flows
 	gpus    []gpu
 	groups  groups   // of CUs, on every GPU
@@ -220,7 +219,7 @@ type sim struct {
 }
 
 func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
-	s := &sim{machine: m, program: p, events: &event.Queue{}}
+	s := &sim{machine: m, program: p, events: &timerQueue{}}
 	s.newFlows()
 	s.flags = make([]flag, p.Flags.Len())
 	for i := range s.flags {
@@ -271,7 +270,7 @@ func (s *sim) instant() {
 // next advances to the next instant. It returns false after the last one and on an error.
 func (s *sim) next() bool {
 	for s.err == nil {
-		at, ok := s.events.Advance()
+		at, ok := s.events.advance()
 		now := program.Time(at)
 		if !ok {
 			return false

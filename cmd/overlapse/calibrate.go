@@ -23,8 +23,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // calibrateOptions are the flags of `overlapse calibrate`.
@@ -119,7 +118,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 
 // gpuOf is the name of the GPU that capture.py wrote into machine.json; "" without the file.
 func gpuOf(file string) (string, error) {
-	text, err := regular.ReadFile(file)
+	text, err := guard.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {
@@ -131,7 +130,7 @@ func gpuOf(file string) (string, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return "", fmt.Errorf("%s: %w (capture.py writes it; remove it to keep the base's name of the GPU)", file, err)
 	}
-	return plain.Line(m.GPU), nil
+	return guard.Line(m.GPU), nil
 }
 
 // baseOf is the shipped profile that the rows' machine names, else h200.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/samples/capture"
+	"github.com/overlapse/overlapse/samples"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -72,7 +72,7 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 		return input.WithoutPath(err)
 	}
 	defer func() { _ = os.RemoveAll(site) }()
-	for name, text := range map[string]string{"overlapse_capture.py": string(capture.Script), "sitecustomize.py": sitecustomize} {
+	for name, text := range map[string]string{"overlapse_capture.py": string(samples.CaptureScript), "sitecustomize.py": sitecustomize} {
 		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o666); err != nil {
 			return input.WithoutPath(err)
 		}

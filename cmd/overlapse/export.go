@@ -14,8 +14,8 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/html"
-	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
 )
 
@@ -71,7 +71,7 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 	rows := func(run *trace.Run) iter.Seq[results.Span] { return results.Spans(results.BasisOf, run) }
 	return forms[*trace.Run]{
 		{name: "chrome", note: "for Perfetto and chrome://tracing", write: func(w io.Writer, run *trace.Run) error {
-			return results.WritePerfetto(plain.JSON(w), run, o.operators, nil, nil)
+			return results.WritePerfetto(guard.JSON(w), run, o.operators, nil, nil)
 		}},
 		{name: "kineto", note: "a folder of PyTorch profiles"},
 		{name: "pprof", binary: true, write: func(w io.Writer, run *trace.Run) error { return pprof.Write(w, run, nil) }},

@@ -25,9 +25,8 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // exported is the run to write: the trace or one strategy of it; and the operators behind a simulated run, where they are known.
@@ -77,7 +76,7 @@ func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
 	}
 	if err := a.writeProfiles(o.output, names, func(w io.Writer, i int) error {
 		z := gzip.NewWriter(w)
-		return cmp.Or(chrome.WriteRank(plain.JSON(z), run, int32(i), operators), z.Close())
+		return cmp.Or(chrome.WriteRank(guard.JSON(z), run, int32(i), operators), z.Close())
 	}); err != nil {
 		return err
 	}
@@ -144,7 +143,7 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	sums := isolated{steps: plan.MeasuredSteps(w).Each()}
 	sums.sums = make([]aloneSums, len(sums.steps))
 	if err := a.writeProfiles(o.output, names, func(out io.Writer, i int) error {
-		return a.isolate(plain.JSON(out), w, int32(i), from[i], &sums)
+		return a.isolate(guard.JSON(out), w, int32(i), from[i], &sums)
 	}); err != nil {
 		return err
 	}
@@ -208,7 +207,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 	slices.SortFunc(edits, func(x, y chrome.Timing) int { return cmp.Compare(x.At, y.At) })
 	return withProfile(source, func(r io.Reader) error {
 		in, at := bufio.NewReader(r), int64(0)
-		if head, _ := in.Peek(len(byteOrderMark)); string(head) == byteOrderMark { // plain.JSON would escape it outside a string
+		if head, _ := in.Peek(len(byteOrderMark)); string(head) == byteOrderMark { // guard.JSON would escape it outside a string
 			n, err := in.Discard(len(head))
 			if err != nil {
 				return err
@@ -234,7 +233,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 
 // withProfile opens a file, without its compression.
 func withProfile(path string, read func(io.Reader) error) error {
-	f, err := regular.Open(path)
+	f, err := guard.Open(path)
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // tinyFiles makes the smallest input of every command in the current folder: a trace of two
@@ -124,7 +124,7 @@ func TestExtremeFlags(t *testing.T) {
 					t.Errorf("%q: %s", line, text[max(0, at[0]-100):min(len(text), at[1]+100)])
 				}
 				for _, r := range out + stderr {
-					if !plain.Safe(r) && r != '\n' && r != '\t' {
+					if !guard.Safe(r) && r != '\n' && r != '\t' {
 						t.Errorf("%q: prints %U", line, r)
 						break
 					}
@@ -171,7 +171,7 @@ func TestExtremeMachines(t *testing.T) {
 // runTiny runs a line in this process.
 func runTiny(args []string) (code int, out, stderr string) {
 	var o, e bytes.Buffer
-	code = run(args, newApp(&cli.Console{In: strings.NewReader(""), Out: plain.Writer(&o), Err: plain.Writer(&e), Data: &o}))
+	code = run(args, newApp(&cli.Console{In: strings.NewReader(""), Out: guard.Writer(&o), Err: guard.Writer(&e), Data: &o}))
 	return code, o.String(), e.String()
 }
 
@@ -191,7 +191,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		args = slices.DeleteFunc(args, func(s string) bool { return c.Name() == "export" && (s == "-o" || s == "x.json") })
 		var stderr bytes.Buffer
-		code := run(args, newApp(&cli.Console{In: strings.NewReader(""), Out: plain.Writer(full{}), Err: &stderr, Data: full{}}))
+		code := run(args, newApp(&cli.Console{In: strings.NewReader(""), Out: guard.Writer(full{}), Err: &stderr, Data: full{}}))
 		if code != cli.Failed || !strings.Contains(stderr.String(), errFull.Error()) {
 			t.Errorf("%q: exit code %d, and %q", args, code, stderr.String())
 		}

@@ -34,9 +34,8 @@ type folder struct {
 const command = 9 // from this height on: the command and its packages, the only ones with files, flags, signals, clock and randomness
 
 var folders = map[string]folder{
-	"trace":         {height: 0, uses: []string{"github.com/ianlancetaylor/demangle"}},
-	"trace/regular": {height: 0, opens: true},
-	"trace/guard":   {height: 0, spawns: true},
+	"trace":       {height: 0, uses: []string{"github.com/ianlancetaylor/demangle"}},
+	"trace/guard": {height: 0, opens: true, spawns: true},
 
 	"trace/lex":                {height: 1, uses: []string{protowire, sqlite}},
 	"trace/merge":              {height: 1},
@@ -45,13 +44,11 @@ var folders = map[string]folder{
 	"trace/chakra":             reader(protowire),
 	"trace/perfetto":           reader(protowire),
 	"trace/rocprof":            reader("github.com/pierrec/lz4/v4"),
-	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
 	"replay/machine":           {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine/calibrate": {height: 3},
 	"viz/layout":               {height: 2, spawns: true},
-	"viz/plain":                {height: 1},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
 	"replay/program":  {height: 2},
@@ -73,8 +70,7 @@ var folders = map[string]folder{
 	"engines/verdict": {height: 7},
 	"engines/score":   {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
-	"samples/workloads":    {height: 0},
-	"samples/capture":      {height: 0},
+	"samples":              {height: 0},
 	"samples/own-strategy": {height: command},
 	"samples/figure11":     {height: command},
 
@@ -188,7 +184,7 @@ func TestHeightRules(t *testing.T) {
 		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 14 from height 6"},
 		{"trace/a.go", `import "` + module + `/internal/util"`, "trace/a.go:1: imports internal/util: a folder without a height"},
 		{"internal/util/a.go", ``, "internal/util/a.go: a folder without a height"},
-		{"samples/a.go", ``, "samples/a.go: a folder without a height"},
+		{"samples/other/a.go", ``, "samples/other/a.go: a folder without a height"},
 		{"trace/a.go", `import "github.com/google/go-cmp/cmp"`, "trace/a.go:1: imports github.com/google/go-cmp/cmp: not a library of trace"},
 		{"viz/html/a.go", `import "github.com/gdamore/tcell/v2"`, "viz/html/a.go:1: imports github.com/gdamore/tcell/v2: not a library of viz/html"},
 		{"trace/rocprof/a.go", `import "zombiezen.com/go/sqliteX"`, "trace/rocprof/a.go:1: imports zombiezen.com/go/sqliteX: not a library of trace/rocprof"},

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // evil would set a title, change colours, go back to the line's start and turn
@@ -68,7 +68,7 @@ func safe(ts *testscript.TestScript, _ bool, args []string) {
 		text := ts.ReadFile(stream)
 		printed += len(text)
 		for i, r := range text {
-			if !plain.Safe(r) && r != '\n' && r != '\t' {
+			if !guard.Safe(r) && r != '\n' && r != '\t' {
 				ts.Fatalf("%s holds %U: %q", stream, r, text[max(0, i-60):min(len(text), i+60)])
 			}
 		}

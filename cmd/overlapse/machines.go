@@ -24,7 +24,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 func (a *app) machinesCommand() *cobra.Command {
@@ -147,7 +147,7 @@ var private = regexp.MustCompile(`(?:^|[\s"'(])(?:~|/(?:home|root|mnt|data|scrat
 // checkMachine checks a machine file that is to be shared, with the folder of its rows, as
 // capture.py writes it; "": none.
 func (a *app) checkMachine(ctx context.Context, file, folder string) error {
-	text, err := regular.ReadFile(file)
+	text, err := guard.ReadFile(file)
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,9 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -201,7 +201,7 @@ func (a *app) answer(ctx context.Context, roots input.Roots, command []string, t
 		command = append(command, full)
 	}
 	var out, stderr bytes.Buffer
-	b := newApp(&cli.Console{In: strings.NewReader(""), Out: plain.Writer(&out), Data: io.Discard, Err: plain.Writer(&stderr), Width: 100})
+	b := newApp(&cli.Console{In: strings.NewReader(""), Out: guard.Writer(&out), Data: io.Discard, Err: guard.Writer(&stderr), Width: 100})
 	b.Limit = a.Limit
 	if code := b.run(ctx, command); code != cli.OK {
 		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")

@@ -19,7 +19,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // replayOptions are the flags of `overlapse replay`.
@@ -161,7 +161,7 @@ func published(o replayOptions, sel []plan.Selection) (string, error) {
 	if !input.IsYAML(o.Path) || o.Machine != "" || o.Retarget != "" || o.Ranks != "" || o.pair != "" {
 		return "", nil
 	}
-	text, err := regular.ReadFile(o.Path)
+	text, err := guard.ReadFile(o.Path)
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/samples/workloads"
+	"github.com/overlapse/overlapse/samples"
 	"github.com/overlapse/overlapse/viz/html"
 )
 
@@ -69,7 +69,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	claims, err = score.Claims(workloads.Files, claims, on, input.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	claims, err = score.Claims(samples.Workloads(), claims, on, input.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
 	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):

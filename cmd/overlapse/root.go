@@ -22,8 +22,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/trace/guard"
-	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // An app is what a command works with: the streams, the global flags, and the files that
@@ -65,17 +63,17 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return cli.OK
 	case errors.As(err, &defect):
 		a.files.Close()
-		fmt.Fprintf(a.Err, "overlapse: defect: %s (please report this line; overlapse %s, arguments %q)\n", plain.Line(defect.Error()), version(), args)
+		fmt.Fprintf(a.Err, "overlapse: defect: %s (please report this line; overlapse %s, arguments %q)\n", guard.Line(defect.Error()), version(), args)
 		return cli.Defect
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return cli.Failed
 	case code == cli.Usage:
-		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(err.Error()))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", guard.Line(err.Error()))
 		return code
 	}
 	for _, line := range errorLines(err) {
-		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(line))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", guard.Line(line))
 	}
 	if len(a.files.Written) > 0 && !stated {
 		fmt.Fprintf(a.Err, "overlapse: %v\n", &a.files)
@@ -309,7 +307,7 @@ var programVersion = sync.OnceValue(func() string {
 		return v
 	}
 	if path, err := os.Executable(); err == nil {
-		if sum, err := regular.Digest(path); err == nil {
+		if sum, err := guard.Digest(path); err == nil {
 			return v + " " + sum
 		}
 	}

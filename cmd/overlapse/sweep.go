@@ -24,8 +24,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/trace/guard"
-	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // sweepOptions are the flags of `overlapse sweep`.
@@ -95,7 +93,7 @@ func sweepLines(r *results.Replayed, cells []sweepCell, damage, digest string) (
 		if len(lines) > 0 {
 			of := cells[r.Rows[len(lines)-1].At]
 			at := of.sweepInput
-			more = []any{at[planWhatIf], at[planClocks], plain.Line(at[planRetargets]), damage, digest}
+			more = []any{at[planWhatIf], at[planClocks], guard.Line(at[planRetargets]), damage, digest}
 		}
 		lines = append(lines, append(line, more...))
 	}
@@ -119,13 +117,13 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	file := filepath.Join(o.out, fmt.Sprintf("shard-%0*d-of-%d.csv", len(fmt.Sprint(shards)), shard+1, shards))
 	parts, cells := p.shard(shard, shards)
 	if sweepDone(file, digest, cells) {
-		a.Notef("kept %s: the plan, its files and this version are those that it was made with", plain.Line(file))
+		a.Notef("kept %s: the plan, its files and this version are those that it was made with", guard.Line(file))
 		return nil
 	}
 	if o.jobs > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.jobs))
 	}
-	a.Notef("%s: %s of %s", plain.Line(o.plan), cli.Counted(cells, "cell"), cli.Counted(len(parts), "workload"))
+	a.Notef("%s: %s of %s", guard.Line(o.plan), cli.Counted(cells, "cell"), cli.Counted(len(parts), "workload"))
 	bar := a.Progress(cells, "replaying")
 	defer bar.Finish()
 	found := make([]*results.Replayed, len(parts))
@@ -160,7 +158,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	}); err != nil {
 		return err
 	}
-	a.Notef("wrote %s to %s", cli.Counted(len(lines)-1, "row"), plain.Line(file))
+	a.Notef("wrote %s to %s", cli.Counted(len(lines)-1, "row"), guard.Line(file))
 	return nil
 }
 
@@ -173,7 +171,7 @@ func sweepDone(file, digest string, rows int) bool {
 
 // sweepPlan reads a plan, and the hash of what its results depend on.
 func (a *app) sweepPlan(path string) (*planFile, string, error) {
-	in, err := regular.Open(path)
+	in, err := guard.Open(path)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w (a plan of a sweep)", path, input.WithoutPath(err))
 	}
@@ -204,7 +202,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	}
 	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
-		why := plain.Line(strings.TrimSpace(err.Error()))
+		why := guard.Line(strings.TrimSpace(err.Error()))
 		r = &results.Replayed{Path: of[planInputs], Machine: of[planMachines]}
 		for i, c := range cells {
 			answer := results.Answer{Strategy: c.Strategy.Strategy.Name, Settings: c.Strategy.Strategy.String(c.Strategy.Values)}
@@ -240,5 +238,5 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 		return nil, "", fmt.Errorf("%s: %w", f.Path, err)
 	}
 	r.Path, r.Machine, r.Control = of[planInputs], cmp.Or(of[planMachines], r.Machine), nil
-	return r, plain.Line(strings.Join(w.Damage.Sentences, "; ")), nil
+	return r, guard.Line(strings.Join(w.Damage.Sentences, "; ")), nil
 }

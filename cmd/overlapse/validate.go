@@ -20,8 +20,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // validateOptions are the flags of `overlapse validate`.
@@ -202,14 +201,14 @@ func (a *app) writeAccuracy(o validateOptions, found []score.SetResult, mayPrint
 	}
 	if mayPrint {
 		for line := range strings.Lines(score.AccuracyPage(command, found)) {
-			fmt.Fprintln(a.Out, plain.Line(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(a.Out, guard.Line(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	return nil
 }
 
 func readRows(path string) ([]dataset.Row, error) {
-	f, err := regular.Open(path)
+	f, err := guard.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, input.WithoutPath(err))
 	}
@@ -295,7 +294,7 @@ func (v *validated) print(a *app) {
 		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
 	}
 	for _, x := range score.Refusals(v.checks) {
-		fmt.Fprintf(a.Out, "  %d: %s\n", x.N, plain.Line(x.Why))
+		fmt.Fprintf(a.Out, "  %d: %s\n", x.N, guard.Line(x.Why))
 	}
 }
 

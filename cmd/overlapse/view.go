@@ -30,9 +30,9 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/tui"
 )
 
@@ -120,7 +120,7 @@ func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) er
 	defer input.CollectOften()()
 	for _, line := range []string{views[0].Run.Estimated, opts.Verdict} {
 		if line != "" {
-			fmt.Fprintln(a.Out, plain.Line(line))
+			fmt.Fprintln(a.Out, guard.Line(line))
 		}
 	}
 	return cmp.Or(tui.Print(a.Out, views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)

@@ -88,7 +88,7 @@ func readWays() map[string][]Way {
 	}
 	ways := map[string][]Way{}
 	for i, row := range rows[1:] {
-		w := Way{With: row[1], Native: row[4] == "native", Effort: Effort(row[5]), Library: row[6], Says: row[8], Line: row[9], Note: row[10]}
+		w := Way{With: row[1], Native: row[4] == "native", Even: row[4] == "even", Effort: Effort(row[5]), Library: row[6], Says: row[8], Line: row[9], Note: row[10]}
 		w.Change = map[string]int{"fewer": -1, "more": 1}[row[4]]
 		for name := range strings.FieldsSeq(row[2]) {
 			op, ok := trace.ParseCollectiveOp(name)
@@ -139,6 +139,7 @@ type Way struct {
 	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
 	Vendor  string               `json:"-"`                 // of the GPUs; "": any
 	Native  bool                 `json:"-"`                 // for a program without PyTorch
+	Even    bool                 `json:"-"`                 // of all-to-alls for those of equal parts: others are sends and receives to the library
 	Change  int                  `json:"-"`                 // of channels: -1 fewer than captured, 1 more; 0: either
 }
 
@@ -155,6 +156,7 @@ type Target struct {
 	Channels   int                  // most channels of a captured collective
 	Overlapped []trace.CollectiveOp // as of Changes
 	OwnGroup   bool                 // as of Planner
+	Uneven     bool                 // the program gives the parts of an all-to-all by size
 }
 
 // How returns the ways to get what a selection predicts on a target, and the effort of all
@@ -178,7 +180,9 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		v := s.Values[p.Name]
 		return v != p.Default && v != "" && p.Matters(s.Values)
 	}
-	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return p.Alone && set(p) })
+	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool {
+		return p.Alone && set(p) && (p.Ops == nil || slices.ContainsFunc(t.Ops, func(op trace.CollectiveOp) bool { return slices.Contains(p.Ops, op) }))
+	})
 	overlapped := func(op trace.CollectiveOp) bool { return slices.Contains(t.Overlapped, op) } // only settings move these
 	moved := slices.DeleteFunc(slices.Clone(t.Ops), overlapped)
 	if all := WaysOf(s.Strategy, Param{}); !alone && len(moved) >= min(1, len(t.Ops)) && len(all) > 0 {
@@ -268,7 +272,7 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	}
 	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library) ||
 		slices.Contains(t.Absent, w.Library)
-	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
+	return holds(w.With, v) && !(w.Even && t.Uneven && op == trace.AllToAll) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }
 

@@ -17,6 +17,7 @@ var Ideal = plan.Strategy{
 	Name:    "ideal",
 	From:    "T3",
 	Summary: "max(compute, communication) of an iteration: no schedule of the same operations takes less",
+	Plainly: "perfect overlap",
 	Params: []plan.Param{
 		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
 	},

@@ -35,8 +35,8 @@ var Multistream = plan.Strategy{
 		},
 		{
 			Name: "schedule", Default: pipelineSchedules[0], Choices: pipelineSchedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc:      "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b",
-			Costs:    "gpipe: activations of all micro-batches; interleaved: more messages",
+			Doc:   "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b",
+			Costs: "gpipe: activations of all micro-batches; interleaved: more messages", Alone: true,
 			Measured: []string{"captured", "gpipe", "1f1b", "interleaved", "zb"},
 		},
 		{

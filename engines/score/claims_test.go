@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/samples/workloads"
+	embedded "github.com/overlapse/overlapse/samples"
 )
 
 // TestStatuses holds what is reproduced: by claim, its status and points.
@@ -22,7 +22,7 @@ func TestStatuses(t *testing.T) {
 	for _, p := range papers {
 		claims = append(claims, p.Claims...)
 	}
-	results, err := Claims(workloads.Files, claims, nil, nil, nil, nil)
+	results, err := Claims(embedded.Workloads(), claims, nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestMissingMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, strategy := range []string{"fused", "bulk"} {
-		results, err := Claims(workloads.Files, []Claim{under(papers, "SC-15", strategy)}, nil, nil, nil, nil)
+		results, err := Claims(embedded.Workloads(), []Claim{under(papers, "SC-15", strategy)}, nil, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestMeasureOfNothing(t *testing.T) {
 	point := func(workload, measure string) Point {
 		return Point{As: count, Experiment: Experiment{Workload: workload, Strategy: "bulk", Measure: measure, With: map[string]any{"iterations": 1}}}
 	}
-	claims, err := Claims(workloads.Files, []Claim{{Points: []Point{
+	claims, err := Claims(embedded.Workloads(), []Claim{{Points: []Point{
 		point("cusync-gpt3-mlp.yaml", "bus"), point("all-reduce.yaml", "waves.first"), point("all-reduce.yaml", "bus"),
 	}}}, nil, nil, nil, nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestTunedAndLoop(t *testing.T) {
 		e.Loop = loop
 		return Point{As: speedup, Experiment: e}
 	}
-	results, err := Claims(workloads.Files, []Claim{{Points: []Point{
+	results, err := Claims(embedded.Workloads(), []Claim{{Points: []Point{
 		point(on, "ideal", ""), point(on, "bulk|ideal", ""), point(on, "ideal|bulk", ""), point(gemms, "", ""), point(gemms, "", gemms.Strategy),
 	}}}, nil, nil, nil, nil)
 	if err != nil {

@@ -2,11 +2,12 @@ package score
 
 import (
 	"bytes"
+	"io/fs"
 	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/samples/workloads"
+	embedded "github.com/overlapse/overlapse/samples"
 )
 
 // A workload file as it is has what its paper says of it; with another size, or under strategies that the paper does not
@@ -27,7 +28,7 @@ func TestPublished(t *testing.T) {
 		{"t3-tnlg-fc2.yaml", "", "", []string{"trigger"}, "overlapse reproduce t3 --points"},
 		{"all-reduce.yaml", "", "", engines.Names(), ""}, // no claim is of 64 MiB
 	} {
-		text, err := workloads.Files.ReadFile(c.file)
+		text, err := fs.ReadFile(embedded.Workloads(), c.file)
 		if err != nil {
 			t.Fatal(err)
 		}

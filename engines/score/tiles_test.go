@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/samples/workloads"
+	embedded "github.com/overlapse/overlapse/samples"
 )
 
 // A tileRow is a line of testdata/h100-tiles.jsonl or h200-tiles.jsonl, which testdata/tiles.cu
@@ -102,7 +102,7 @@ func compareTiles(t *testing.T, gpu string) {
 				continue
 			}
 			j := job{workload: "cusync-gpt3-mlp.yaml", strategy: p.strategy, set: set}
-			x, err := j.replay(workloads.Files, &m, nil)
+			x, err := j.replay(embedded.Workloads(), &m, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ func TestPublishedTimesAreReachable(t *testing.T) {
 				continue
 			}
 			j := job{workload: p.Workload, strategy: "captured", set: keys(p.With)}
-			x, err := j.replay(workloads.Files, nil, nil)
+			x, err := j.replay(embedded.Workloads(), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -319,7 +319,7 @@ func TestWavesAgainstHardware(t *testing.T) {
 		}
 		time := func(strategy string) float64 {
 			j := job{workload: "t3-tnlg-fc2.yaml", strategy: strategy, set: set}
-			x, err := j.replay(workloads.Files, nil, nil)
+			x, err := j.replay(embedded.Workloads(), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

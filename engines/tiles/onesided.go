@@ -23,7 +23,7 @@ import (
 //	                                    compute                             |sum|
 var Onesided = plan.Strategy{
 	Name:    "onesided",
-	Plainly: "copies for collectives",
+	Plainly: "one-sided transfers",
 	From:    "Triton-distributed, PyTorch symmetric memory",
 	Saves:   "copy engines and stores move the bytes without the library's protocol and channels",
 	Summary: "shards move alongside the GEMM, signals tell which have arrived",

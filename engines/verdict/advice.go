@@ -21,7 +21,7 @@ type Advice struct {
 	Memory  int64       `json:"memory_bytes"` // the most that a rank holds at a time, as a difference to the captured schedule
 	Effort  plan.Effort `json:"effort"`       // of all that is needed
 	Ways    []plan.Way  `json:"ways"`         // alternatives for the strategy and for each setting, in that order
-	Where   []string    `json:"where"`        // operators, collectives and streams to change, those with most communication first
+	Where   []string    `json:"where"`        // operators and collectives to change, those with most communication first
 	Said    string      `json:"said"`         // the sentence of the verdict that recommends it
 }
 
@@ -54,6 +54,7 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
+	t.Uneven = slices.ContainsFunc(w.Run.Comms, func(c trace.Comm) bool { return c.Op == trace.AllToAll && c.Sent > 0 })
 	return plan.How(out.Selection, t)
 }
 
@@ -186,7 +187,7 @@ func whereOf(c plan.Changes) []string {
 }
 
 // nameOf is an operation as its program knows it: operator and shape, or collective and size, of a guessed one the given,
-// its stream, and the module if the trace has it.
+// and the module if the trace has it.
 func nameOf(w *workload.Workload, id int32, guessed string) string {
 	op := &w.Ops[id]
 	name := trace.Short(op.Name)
@@ -208,7 +209,6 @@ func nameOf(w *workload.Workload, id int32, guessed string) string {
 			name += fmt.Sprintf(" %d×%d×%d", x.M, x.N, x.K)
 		}
 	}
-	name += fmt.Sprintf(" on stream %d", op.Queue)
 	if module := moduleOf(w.Run, op.Span); module != "" {
 		name += " in " + module
 	}

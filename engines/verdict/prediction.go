@@ -50,7 +50,7 @@ type Prediction struct {
 	Confidence Confidence
 	Ways       []plan.Way   // how to get it; none of the captured schedule, of bounds and of hardware that nobody has
 	Effort     plan.Effort  // of that
-	Named      string       // its settings, or it, in the words of the program's libraries: "bucket_cap_mb=50"; "": they have none
+	Named      string       // its settings, or it, in the words of the program's libraries ("bucket_cap_mb=50"), else in plain ones; "": there are none
 	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
 }
 
@@ -88,6 +88,7 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 			p.Confidence.Level = low
 		}
 	}
+	p.Named = plainly(out.Selection)
 	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Future || out.Strategy.Bound && !out.Strategy.Exact {
 		return p
 	}
@@ -102,7 +103,15 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	return p
 }
 
-// named is the prediction's change in the words of the program's libraries, else its strategy and settings.
+// plainly is a selection in a few plain words, with its settings; "": its strategy has none.
+func plainly(s plan.Selection) string {
+	if settings := s.Strategy.String(s.Values); s.Strategy.Plainly != "" && settings != "" {
+		return s.Strategy.Plainly + " (" + settings + ")"
+	}
+	return s.Strategy.Plainly
+}
+
+// named is the prediction's change in words, else its strategy and settings.
 func (p *Prediction) named() string {
 	if p.Named == "" || p.Experimental() {
 		return p.Selection.String()

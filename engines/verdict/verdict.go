@@ -306,7 +306,12 @@ func LateText(late *overlap.LateRank) string {
 	case overlap.LateWork:
 		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer", trace.Micros(late.Other))
 	default:
-		text += ", though neither its kernels nor its host take longer"
+		text += ", though its kernels and its host take "
+		if late.Excess > 0 {
+			text += "only " + trace.Micros(late.Excess) + " longer"
+		} else {
+			text += "no longer"
+		}
 	}
 	if late.Balanced != 0 {
 		text += fmt.Sprintf("; --what-if balanced: %+.1f %% in the mean", 100*late.Balanced)

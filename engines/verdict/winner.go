@@ -58,17 +58,19 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		} else if list[i].Change <= -unchanged {
 			next = fmt.Sprintf("; the next is %s, %s", list[i].named(), trace.Percent(list[i].Change))
 		}
-		v.say("keep %s: no strategy is predicted to take at least %.0f %% less%s%s", baseName(w), -100*Faster, next, v.compared(list))
+		v.say("keep %s: no strategy is predicted to take at least %.0f %% less%s%s", baseName(w), -100*Faster, next, v.compared())
 		return
 	}
 	known := slices.DeleteFunc(slices.Clone(faster), func(c Prediction) bool { return c.Evidence.Untested > 0 })
 	if len(known) == 0 && DamageOf(w) == "" { // no headline of what may be worth nothing
 		v.Kind, v.Candidates = NoClearWinner, selections(faster)
-		text := "keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)%s"
-		if !slices.ContainsFunc(faster, func(c Prediction) bool { return isCheap(w, c) }) {
-			text = "keep %s: no flag or line of code is predicted to take at least %.0f %% less; a kernel may (%s, %s: %s)%s"
+		first, why := faster[0], because(faster[0])
+		if slices.ContainsFunc(faster, func(c Prediction) bool { return isCheap(w, c) }) {
+			v.say("keep %s: %s, %s, is not known well enough: %s%s", baseName(w), first.named(), trace.Percent(first.Change), why, v.compared())
+			return
 		}
-		v.say(text, baseName(w), -100*Faster, faster[0].named(), trace.Percent(faster[0].Change), because(faster[0]), v.compared(list))
+		v.say("keep %s: no flag or line of code is predicted to take at least %.0f %% less; a kernel may (%s, %s: %s)%s",
+			baseName(w), -100*Faster, first.named(), trace.Percent(first.Change), why, v.compared())
 		return
 	}
 	passed := ""
@@ -112,7 +114,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	}
 	v.say("keep %s: %s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
 		baseName(w), few(names, " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
-		why, passed, v.compared(list))
+		why, passed, v.compared())
 }
 
 // nothing says, and notes as the kind of the verdict, that there is nothing to compare; "": there is, or no strategy was selected.
@@ -136,9 +138,10 @@ func (v *Verdict) nothing(w *workload.Workload, captured compare.Outcome, list [
 	return "nothing to overlap: the trace has no communication" + copiesText(w, captured)
 }
 
-// because is the reason for a prediction's certainty, beside its name.
+// because is the reason for a prediction's certainty, beside its name, which it does not repeat.
 func because(p Prediction) string {
-	return strings.TrimSuffix(p.Confidence.Why, ": "+p.Selection.String())
+	name := p.Selection.String()
+	return strings.NewReplacer(": "+name+" of ", " of ", ", "+name+" of ", " and of ").Replace(strings.TrimSuffix(p.Confidence.Why, ": "+name))
 }
 
 // copiesText says what copies take that no kernel runs beside, where no schedule moves them; "" if that is not worth a word.
@@ -150,21 +153,12 @@ func copiesText(w *workload.Workload, captured compare.Outcome) string {
 	return ""
 }
 
-// compared says that few settings were compared and what tries others, unless they were searched.
-func (v *Verdict) compared(list []Prediction) string {
+// compared says what tries more settings, unless they were searched.
+func (v *Verdict) compared() string {
 	if v.tried != nil {
 		return ""
 	}
-	given := 0
-	for _, o := range list {
-		if o.Strategy.String(o.Values) != "" {
-			given++
-		}
-	}
-	if given == 0 {
-		return "; only default settings were tried: overlapse tune tries others"
-	}
-	return fmt.Sprintf("; default settings and %d more were tried: overlapse tune tries others", given)
+	return "; overlapse tune tries more settings"
 }
 
 func selections(list []Prediction) (names []string) {
@@ -234,11 +228,11 @@ func easiest(list []Prediction, fastest int) int {
 	return best
 }
 
-// changeOf is a change in the words of the program's libraries; without such words the strategy and what it does.
+// changeOf is a change in the words of the program's libraries; without such words in plain ones, and what the strategy does.
 func changeOf(ways []plan.Way, c Prediction) string {
 	said := plan.Said(ways)
 	if said == "" {
-		said = c.Selection.String()
+		said = c.named()
 		if c.Strategy.Summary != "" {
 			said += " (" + c.Strategy.Summary + ")"
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // IndexFile is the name of the index in a dataset's folder.
@@ -81,7 +81,7 @@ type index struct {
 // lists and reads all rows. Errors name file, position and what to do.
 func Open(dir string) (*Dataset, error) {
 	file := filepath.Join(dir, IndexFile)
-	text, err := regular.ReadFile(file)
+	text, err := guard.ReadFile(file)
 	if err != nil {
 		return nil, &trace.SyntaxError{File: file, Msg: "cannot read the index of the dataset", Cure: "give a folder with an " + IndexFile + ", or a file of rows", Err: cause(err)}
 	}
@@ -127,7 +127,7 @@ func (d *Dataset) verify(index string) error {
 		errs = append(errs, &trace.SyntaxError{File: filepath.Join(d.Dir, filepath.FromSlash(file)), Msg: msg, Cure: cure, Err: err})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
-		switch got, err := regular.Digest(filepath.Join(d.Dir, filepath.FromSlash(name))); {
+		switch got, err := guard.Digest(filepath.Join(d.Dir, filepath.FromSlash(name))); {
 		case err != nil:
 			fail(name, "listed in "+index+" and cannot be read", "restore it with git checkout", cause(err))
 		case got != d.files[name]:
@@ -185,7 +185,7 @@ func (d *Dataset) read(index string) error {
 
 func (d *Dataset) readSet(s *Set) error {
 	name := d.Path(s, filepath.Base(s.File))
-	f, err := regular.Open(name)
+	f, err := guard.Open(name)
 	if err != nil {
 		return &trace.SyntaxError{File: name, Msg: "cannot read rows", Err: cause(err)}
 	}

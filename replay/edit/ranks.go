@@ -40,6 +40,10 @@ func Ranks(run *trace.Run, world int, group string, n int) (*trace.Run, *Resized
 	z := &Resized{Was: world, Ranks: n, stride: 1, groups: map[int32]bool{}}
 	if row >= 0 {
 		z.Group = run.Groups[row].Name
+		if n != len(ranks(run.Groups[row], world)) && passesOn(run, row) {
+			const why = "its ranks pass whole buffers on, as ring attention does: in a group of another size each would compute with more or fewer of them"
+			return nil, nil, fmt.Errorf("group %q: %s", z.Group, why)
+		}
 		if err := z.alongside(run.Groups[row], world); err != nil {
 			return nil, nil, err
 		}
@@ -89,6 +93,10 @@ func chosen(run *trace.Run, world int, name string) (int32, error) {
 		}
 	}
 	slices.Sort(rows)
+	unknown := func(c trace.Comm) bool { return c.Group < 0 && c.Bytes() > 0 }
+	if len(rows) > 1 && rows[0] < 0 && !slices.ContainsFunc(run.Comms, unknown) { // launched before the profiler recorded
+		rows = rows[1:]
+	}
 	var names []string
 	for _, row := range rows {
 		if row < 0 {
@@ -118,6 +126,22 @@ func chosen(run *trace.Run, world int, name string) (int32, error) {
 		}
 	}
 	return rows[0], nil
+}
+
+// passesOn reports whether the all-to-alls of a group, two or more of known parts, keep nothing where it is: each rank sends all
+// that it has to others, as the rotations of context parallelism do.
+func passesOn(run *trace.Run, group int32) bool {
+	n := 0
+	for i := range run.Comms {
+		switch c := &run.Comms[i]; {
+		case c.Group != group || c.Op != trace.AllToAll:
+		case c.Sent == 0 || c.Sent != c.In:
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 1
 }
 
 // ranks are those of a group, ascending; without them, the first of the job.
@@ -201,6 +225,7 @@ func (z *Resized) comm(c *trace.Comm, world int) {
 		return
 	}
 	was, now := int64(z.Was), int64(z.Ranks)
+	c.Sent = 0 // of parts that nobody captured
 	switch c.Op {
 	case trace.AllGather:
 		c.In = c.In * was / now

@@ -90,6 +90,41 @@ func TestGroupErrors(t *testing.T) {
 	}
 }
 
+// Collectives that ran before the profiler recorded are of no group: they leave the only group in use, and its ranks that
+// rotate what they have keep their number.
+func TestGroupsBesideUnknown(t *testing.T) {
+	exchange := func(sent int64) trace.Comm {
+		return trace.Comm{Op: trace.AllToAll, Group: 0, Peer: trace.None, In: 64, Out: 64, Sent: sent}
+	}
+	unknown := trace.Comm{Op: trace.AllGather, Group: trace.None, Peer: trace.None}
+	sized := unknown
+	sized.Out = 64
+	const rotates = `group "cp": its ranks pass whole buffers on, as ring attention does: in a group of another size each would compute with more or fewer of them`
+	for _, c := range []struct {
+		comms []trace.Comm
+		n     int
+		err   string
+	}{
+		{[]trace.Comm{unknown, exchange(32), exchange(64)}, 4, ""},
+		{[]trace.Comm{sized, exchange(32), exchange(64)}, 4, "the trace has several groups: give one by name, as in GROUP=N: cp (2 ranks)"},
+		{[]trace.Comm{exchange(64)}, 4, ""}, // of one alone it may be chance
+		{[]trace.Comm{unknown, exchange(64), exchange(64)}, 4, rotates},
+		{[]trace.Comm{unknown, exchange(64), exchange(64)}, 2, ""},
+	} {
+		run := &trace.Run{Ranks: []trace.Rank{{ID: 0, World: 2}}, Groups: []trace.Group{{Name: "cp", Size: 2}}, Comms: c.comms}
+		got, _, err := edit.Ranks(run, 2, "", c.n)
+		if err != nil || c.err != "" {
+			if fmt.Sprint(err) != c.err {
+				t.Errorf("%+v to %d: error %v, want %q", c.comms, c.n, err, c.err)
+			}
+			continue
+		}
+		if last := got.Comms[len(got.Comms)-1]; last.In != 64 || last.Sent != 0 {
+			t.Errorf("%+v to %d: %+v", c.comms, c.n, last)
+		}
+	}
+}
+
 // resized is a sample in a job of n ranks.
 func resized(t *testing.T, name string, n int) (captured, w *workload.Workload) {
 	t.Helper()

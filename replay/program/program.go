@@ -18,7 +18,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/event"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -350,7 +349,7 @@ func (p *Phase) Size() float64 {
 }
 
 // MaxTime bounds simulated time: 36 years. Sums of two such times do not overflow.
-const MaxTime = Time(event.Last)
+const MaxTime Time = 1 << 60
 
 // Label is the name of a command for messages.
 func (c *Command) Label() string {

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zip"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // An archive holds files as a folder does.
@@ -154,7 +154,7 @@ func (o Options) open(path string) (io.ReadCloser, error) {
 	var f io.ReadCloser
 	var err error
 	if o.archive == nil {
-		f, err = regular.Open(path)
+		f, err = guard.Open(path)
 	} else {
 		f, err = o.archive.entries[path]()
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
@@ -290,7 +290,7 @@ var (
 func readOccupancy(in *input) (*trace.Run, error) {
 	var realtime io.Reader
 	if in.disk != nil {
-		switch f, err := regular.Open(filepath.Join(filepath.Dir(in.disk.Name()), realtimeFile)); {
+		switch f, err := guard.Open(filepath.Join(filepath.Dir(in.disk.Name()), realtimeFile)); {
 		case err == nil:
 			defer f.Close()
 			realtime = in.bounded(f)

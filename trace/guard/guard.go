@@ -1,5 +1,9 @@
-// Package guard runs functions side by side, and turns a panic, which only a defect of the program
-// causes, into an error that names the place, so that a command ends in order whichever goroutine fails.
+// Package guard is what stands between what others wrote and this program's user: a trace's path, its text, and the
+// defects that it finds.
+//
+//	open.go   regular files only
+//	guard.go  functions side by side; a panic as an error that names the place
+//	text.go   text that a terminal may get: Line, Writer, JSON
 package guard
 
 import (

@@ -175,7 +175,7 @@ func TestWaitedFor(t *testing.T) {
 	const cost = 4 * column / 2
 	want := &LateRank{
 		Rank: 2, Cost: cost, Share: float64(cost) / float64(9*column), Least: cost, Most: cost, Last: 1, Iterations: 1,
-		Cause: LateKernels, Longer: []longer{{"A", 3 * column, 1}},
+		Cause: LateKernels, Longer: []longer{{"A", 3 * column, 1}}, Excess: 3 * column,
 	}
 	if diff := cmp.Diff(want, Collect(run).WaitedFor(each)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -207,6 +207,20 @@ func TestWaitedFor(t *testing.T) {
 	}
 	if got := Measure(run).Ranks[0].Waiting; got != 0 {
 		t.Errorf("clocks cannot be compared: waits for %d ns", got)
+	}
+}
+
+// Stage 0 of a pipeline waits for stage 1 for six columns, four more than stage 1 waits for it in turn: of those the two
+// that the work of stage 1 is longer are the cause.
+func TestWaitedForInAPipeline(t *testing.T) {
+	run := timeline(t, `
+		gpu0/compute |AA........BB|
+		gpu0/comm    |..CEEEEEEE..|
+		gpu1/compute |...XXXXXX...|
+		gpu1/comm    |CCC......E..|`)
+	late := Collect(run).WaitedFor([][]Interval{{{0, 12 * column}, {0, 12 * column}}})
+	if late == nil || late.Rank != 1 || late.Cost != 6*column || late.Cause != LateWork || late.Other != 2*column {
+		t.Errorf("%+v", late)
 	}
 }
 

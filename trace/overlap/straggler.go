@@ -21,6 +21,7 @@ type LateRank struct {
 	Slower     float64    `json:"slower,omitempty"` // of LateClock: by how much all kernels take longer, 0.08 is 8 %
 	Other      trace.Time `json:"other_ns"`         // of an iteration, in kernels, or grids of them, that no other rank launches as often; more than the others' in such ones
 	Idle       trace.Time `json:"idle_ns"`          // of an iteration, more than on the median of the others: its host, or its data
+	Excess     trace.Time `json:"excess_ns"`        // of an iteration, the largest of Idle, Other and what kernels of the same work take longer
 	Balanced   float64    `json:"balanced"`         // relative change of the captured schedule's time with all ranks as fast as the median one; 0: not known
 }
 
@@ -115,7 +116,8 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 			late.Last++
 		}
 	}
-	late.compare(run, work, each, row)
+	// Ranks wait for each other by turns too: in the bubbles of a pipeline, or by chance. Only what is beyond that has a cause in one rank.
+	late.compare(run, work, each, row, (sum[row]-Median(without(sum, row)))/others/per)
 	return late
 }
 
@@ -155,8 +157,9 @@ type alike struct {
 	grid [3]int32
 }
 
-// compare finds what takes longer on a rank row than on the median of the other ranks.
-func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, row int) {
+// compare finds what takes longer on a rank row than on the median of the other ranks, and whether that is most of what
+// others wait for it in an iteration beyond what they wait for other ranks.
+func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, row int, beyond trace.Time) {
 	ranks, per := len(each[0]), trace.Time(len(each))
 	idle, launches := make([]trace.Time, ranks), map[alike][]launched{}
 	for r := range idle {
@@ -212,8 +215,9 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 		}
 	}
 	l.Other = max(0, (own[row]-Median(without(own, row)))/per)
+	l.Excess = max(l.Idle, excess/per, l.Other)
 	switch uniform, by := clocked(same); {
-	case 2*max(l.Idle, excess/per, l.Other) < l.Cost: // nothing explains most of the waiting
+	case 2*l.Excess < beyond: // nothing explains most of the waiting
 	case l.Idle > max(excess/per, l.Other):
 		l.Cause = LateHost
 	case l.Other > excess/per:

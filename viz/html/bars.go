@@ -12,9 +12,9 @@ import (
 	"github.com/go-echarts/go-echarts/v2/types"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // A Chart is horizontal bars, each a stack of parts of the same unit, which ECharts draws. Negative
@@ -145,10 +145,10 @@ func unmarked(text string) string {
 }
 
 func cut(text string, most int) string {
-	if r := []rune(plain.Line(text)); len(r) > most {
+	if r := []rune(guard.Line(text)); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}
-	return plain.Line(text)
+	return guard.Line(text)
 }
 
 // A state is a part of the strategies' bars.
@@ -201,7 +201,7 @@ func (r Report) chart() *Chart {
 		for _, s := range used {
 			l.Values = append(l.Values, float64(s.of(b.Times))/size)
 		}
-		tip := []string{plain.Line(b.Name) + ": " + l.Note, "mean of ranks: " + statesOf(b.Times)}
+		tip := []string{guard.Line(b.Name) + ": " + l.Note, "mean of ranks: " + statesOf(b.Times)}
 		for rank, t := range b.Ranks {
 			if rank == mostTip {
 				tip = append(tip, fmt.Sprintf("and %d more ranks", len(b.Ranks)-rank))

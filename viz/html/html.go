@@ -27,9 +27,9 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
@@ -73,6 +73,7 @@ type Named struct {
 	Name  string // in addresses
 	Says  string // on the page; "": Name
 	Note  string // printed next to its time: "−22.8 %"; may be ""
+	Time  string // of an iteration, as the other parts of the page have it; "": the length of the run is shown
 	Run   *trace.Run
 	Start trace.Time       // of its first iteration: timelines show all runs from there
 	Gaps  []overlap.Reason // why queues were stalled, where known
@@ -194,7 +195,7 @@ func Write(w io.Writer, rep Report) error {
 		d.Charts = append(d.Charts, rep.Changes.option())
 	}
 	var text bytes.Buffer
-	if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script
+	if err := json.NewEncoder(guard.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	v.Data = template.JS(text.String())
@@ -210,7 +211,7 @@ func fill(w io.Writer, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	return t.Execute(plain.Writer(w), v)
+	return t.Execute(guard.Writer(w), v)
 }
 
 func pageFile(name string) string {

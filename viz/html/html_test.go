@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 func render(t testing.TB, rep Report) string {
@@ -225,7 +225,7 @@ func TestReportIsPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range b.String() {
-		if !plain.Safe(r) && r != '\n' && r != '\t' {
+		if !guard.Safe(r) && r != '\n' && r != '\t' {
 			t.Fatalf("%U is in a report", r)
 		}
 	}

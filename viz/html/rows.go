@@ -130,7 +130,7 @@ func (n Named) title() string {
 
 func (r Report) section(run int, group string) section {
 	n := r.Runs[run]
-	time := layout.Short(n.Run.End - n.Start)
+	time := cmp.Or(n.Time, layout.Short(n.Run.End-n.Start))
 	switch {
 	case n.Run.Estimated != "":
 		time = "est. " + time

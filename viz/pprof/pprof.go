@@ -21,8 +21,8 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // The values of every sample, in this order.
@@ -70,13 +70,13 @@ func newProfile(run *trace.Run, reasons []overlap.Reason) *profile.Profile {
 			DefaultSampleType: valueTypes[valueTime].Type,
 			TimeNanos:         run.Epoch,
 			DurationNanos:     int64(run.End),
-			Comments:          []string{plain.Line(run.Name)},
+			Comments:          []string{guard.Line(run.Name)},
 			// One mapping that claims to have its symbols, or pprof looks for a binary.
 			Mapping: []*profile.Mapping{{ID: 1, File: "gpu", HasFunctions: true}},
 		},
 	}
 	if run.Estimated != "" {
-		b.profile.Comments = append(b.profile.Comments, plain.Line(run.Estimated))
+		b.profile.Comments = append(b.profile.Comments, guard.Line(run.Estimated))
 	}
 	for i := range valueTypes {
 		v := valueTypes[i]

@@ -6,7 +6,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A stack is what samples are summed over.
@@ -81,7 +81,7 @@ func (b *builder) sample(at stack) []int64 {
 		s.number("stream", at.stream, "stream")
 	}
 	if at.op != 0 {
-		s.Label["op"] = []string{plain.Line(b.opName(at.op))}
+		s.Label["op"] = []string{guard.Line(b.opName(at.op))}
 	}
 	if at.bytes > 0 {
 		s.number("bytes", at.bytes, "bytes")
@@ -108,7 +108,7 @@ func (b *builder) frame(name string) *profile.Location {
 		return l
 	}
 	id := uint64(len(b.frames) + 1)
-	shown := plain.Line(name) // go tool pprof prints it as it is
+	shown := guard.Line(name) // go tool pprof prints it as it is
 	f := &profile.Function{ID: id, Name: shown, SystemName: shown}
 	l := &profile.Location{ID: id, Mapping: b.profile.Mapping[0], Line: []profile.Line{{Function: f}}}
 	b.profile.Function = append(b.profile.Function, f)

@@ -69,7 +69,7 @@ func atLeast(h, least int) int {
 func (r regions) cells() int { return max(1, r.width-r.labels-r.sums) }
 
 // Draw draws all of the model on a surface that was cleared.
-func (m *model) Draw(s Surface) {
+func (m *model) Draw(s surface) {
 	m.width, m.height = s.Size()
 	if m.width <= 0 || m.height <= 0 {
 		return

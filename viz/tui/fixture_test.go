@@ -197,8 +197,8 @@ func colorOf(style tcell.Style, class map[tcell.Color]byte) byte {
 }
 
 // press sends keys by the names of bindings, separated by blanks.
-func press(m *model, keys string) Effect {
-	var last Effect
+func press(m *model, keys string) effect {
+	var last effect
 	for _, k := range strings.Fields(keys) {
 		last = m.Update(keyNamed(k))
 	}

@@ -74,15 +74,15 @@ func (l *loaded) after(was *model, screen tcell.Screen, asked bool) *model {
 
 // A frame is what the screen shows: a waiting, then a model.
 type frame interface {
-	Draw(s Surface)
-	Update(ev tcell.Event) Effect
+	Draw(s surface)
+	Update(ev tcell.Event) effect
 	ticks(all <-chan time.Time) <-chan time.Time // at which it is drawn
 }
 
 // A waiting shows how far loading is, as it says itself.
 type waiting func() string
 
-func (status waiting) Draw(s Surface) {
+func (status waiting) Draw(s surface) {
 	width, height := s.Size()
 	c := canvas{s, theme{}}
 	c.text(0, 0, width, status(), tcell.StyleDefault)
@@ -94,13 +94,13 @@ func (waiting) ticks(all <-chan time.Time) <-chan time.Time { return all }
 func (*model) ticks(<-chan time.Time) <-chan time.Time { return nil }
 
 // Update has the keys that a model has for leaving.
-func (waiting) Update(ev tcell.Event) Effect {
+func (waiting) Update(ev tcell.Event) effect {
 	switch ev := ev.(type) {
 	case *tcell.EventInterrupt:
-		return Effect{Quit: true}
+		return effect{Quit: true}
 	case *tcell.EventKey:
 		name := keyName(ev)
-		return Effect{Quit: name == "q" || name == "Ctrl-C", Leave: name == "Ctrl-Z"}
+		return effect{Quit: name == "q" || name == "Ctrl-C", Leave: name == "Ctrl-Z"}
 	}
-	return Effect{}
+	return effect{}
 }

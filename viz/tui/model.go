@@ -44,7 +44,7 @@ type model struct {
 	helpPages     int
 	prompt        *prompt
 	message       string      // until the next key
-	effect        Effect      // of the event at hand
+	effect        effect      // of the event at hand
 	past          []moved     // windows to go back to, the last one last
 	undone        bool        // the event was an undo
 	strategy      string      // what was replayed, for addresses
@@ -185,8 +185,8 @@ func (m *model) partPage() *page {
 
 // Update handles one event. It never blocks, and depends only on the model and the
 // event.
-func (m *model) Update(ev tcell.Event) Effect {
-	m.effect = Effect{}
+func (m *model) Update(ev tcell.Event) effect {
+	m.effect = effect{}
 	p := m.page()
 	was := *p.window
 	switch ev := ev.(type) {

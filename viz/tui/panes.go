@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // facts caches the facts of a selection.
@@ -119,9 +119,9 @@ func (m *model) drawDetails(c canvas, r regions) {
 func (m *model) describe() string {
 	title, list := m.collectFacts()
 	var b strings.Builder
-	fmt.Fprintln(&b, plain.Line(title))
+	fmt.Fprintln(&b, guard.Line(title))
 	for _, f := range list {
-		fmt.Fprintf(&b, "%s\t%s\n", f.Name, plain.Line(f.Value))
+		fmt.Fprintf(&b, "%s\t%s\n", f.Name, guard.Line(f.Value))
 	}
 	return b.String()
 }

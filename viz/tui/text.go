@@ -5,7 +5,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // maxText bounds how much of a name is looked at; no line is that long.
@@ -19,12 +19,12 @@ func clean(s string) string {
 		}
 		s = s[:n]
 	}
-	return plain.Line(s)
+	return guard.Line(s)
 }
 
 // A canvas is a Surface with what drawing on it needs.
 type canvas struct {
-	Surface
+	surface
 	theme
 }
 

@@ -77,7 +77,7 @@ func TestText(t *testing.T) {
 		cells.Resize(6, 1)
 		cells.Fill(' ', tcell.StyleDefault)
 		cells.Put(5, 0, "|", tcell.StyleDefault)
-		end := canvas{Surface: &cells}.text(0, 0, c.limit, c.text, tcell.StyleDefault)
+		end := canvas{surface: &cells}.text(0, 0, c.limit, c.text, tcell.StyleDefault)
 		got := strings.TrimSuffix(textOf(&cells), "\n")
 		if got != c.want || end != c.end {
 			t.Errorf("%q in %d: %q to %d, want %q to %d", c.text, c.limit, got, end, c.want, c.end)

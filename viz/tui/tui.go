@@ -29,8 +29,8 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// A Surface is cells to draw on: a tcell.Screen or a *tcell.CellBuffer.
-type Surface interface {
+// A surface is cells to draw on: a tcell.Screen or a *tcell.CellBuffer.
+type surface interface {
 	Size() (width, height int)
 	// Put writes the first grapheme of text and returns the rest, and how many cells it took.
 	Put(x, y int, text string, style tcell.Style) (rest string, width int)
@@ -67,8 +67,8 @@ type Time struct {
 	Strategy string     // in the list: the selection to replay
 }
 
-// An Effect is what the caller of Update must do. The zero Effect is nothing but a redraw.
-type Effect struct {
+// An effect is what the caller of Update must do. The zero effect is nothing but a redraw.
+type effect struct {
 	Quit   bool
 	Copy   string // text for the clipboard
 	Redraw bool   // all of the screen: something else wrote on it

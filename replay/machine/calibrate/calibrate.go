@@ -19,8 +19,8 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A Fit is one number of a profile as calibration found it.
-type Fit struct {
+// A fit is one number of a profile as calibration found it.
+type fit struct {
 	Key      string        // "fabric.egress"
 	Value    string        // as the profile writes it; "19 rows" for a table
 	Rule     string        // how it is read off the rows
@@ -33,7 +33,7 @@ type Fit struct {
 // A Result is a calibrated profile.
 type Result struct {
 	Machine machine.Machine
-	Fits    []Fit    // of every parameter that calibration can read, in the order of reading
+	Fits    []fit    // of every parameter that calibration can read, in the order of reading
 	Choices []choice // how each law was read
 	Rows    int      // that anything was read off
 }
@@ -69,7 +69,7 @@ func Calibrate(rows []dataset.Row, base machine.Machine) (Result, error) {
 	}
 	res, read := c.found, map[string]bool{}
 	for _, key := range machine.DropIncomplete(&c.m) {
-		i := slices.IndexFunc(res.Fits, func(f Fit) bool { return f.Key == key })
+		i := slices.IndexFunc(res.Fits, func(f fit) bool { return f.Key == key })
 		if i >= 0 {
 			res.Fits[i].Value, res.Fits[i].Kept = find(&c.m, key).String(), "others that belong to it are missing"
 		}

@@ -150,7 +150,7 @@ func (d direct) run(c *calibration) {
 // settle rounds what was read of a parameter into c.m and notes it with its source. Where there are no rows, as need
 // says, or they contradict each other, the base's value stays.
 func (c *calibration) settle(key, how, need string, f reading) {
-	fit, e := Fit{Key: key, Rule: how, Rows: f.rows}, find(&c.m, key)
+	fit, e := fit{Key: key, Rule: how, Rows: f.rows}, find(&c.m, key)
 	source := how + ": " + idList(f.rows)
 	if f.residual > 0 {
 		source += fmt.Sprintf(", residual %.1f %%", 100*f.residual)

@@ -272,7 +272,8 @@ class Timeline {
     if (x > left) this.rects([left, y + height - 3.5, x - left, 1.5], this.ink("faint"));
     if (end <= right && end >= left) this.rects([end - 1.5, y + 6, 1.5, height - 8], this.ink("ink"));
     this.gaps(section.gaps ?? [], y + height);
-    this.text(oneLine(section.title).slice(0, Math.max(0, (right - left - 16) / 7)), left + 8, y + 12, "ink", "600 12px " + this.ink("sans"));
+    const title = oneLine(section.title), fits = Math.max(1, Math.floor((right - left - 16) / 7));
+    this.text(title.length > fits ? title.slice(0, fits - 1) + "…" : title, left + 8, y + 12, "ink", "600 12px " + this.ink("sans"));
   }
 
   // gaps labels the largest gaps of a run above the line of its heading, such that no label covers another.

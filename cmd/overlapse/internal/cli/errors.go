@@ -26,8 +26,8 @@ const (
 	Defect    = 4
 )
 
-// An Error ends a command with an exit code. Of several in a chain the outermost counts.
-type Error struct {
+// An exitError ends a command with an exit code. Of several in a chain the outermost counts.
+type exitError struct {
 	Err  error
 	Code int
 }
@@ -38,21 +38,21 @@ func Errorf(format string, args ...any) error { return Exit(Usage, format, args.
 // Exit is an error with an exit code and a text, as fmt.Errorf formats it. With Failed it comes
 // after results, or keeps what it wraps from being a wrong command line.
 func Exit(code int, format string, args ...any) error {
-	return Error{fmt.Errorf(format, args...), code}
+	return exitError{fmt.Errorf(format, args...), code}
 }
 
 // Wrap makes an error one of the command line.
-func Wrap(err error) error { return Error{err, Usage} }
+func Wrap(err error) error { return exitError{err, Usage} }
 
 // Error implements error.
-func (e Error) Error() string { return e.Err.Error() }
+func (e exitError) Error() string { return e.Err.Error() }
 
 // Unwrap returns what is wrong.
-func (e Error) Unwrap() error { return e.Err }
+func (e exitError) Unwrap() error { return e.Err }
 
 // Code is the exit code of an error, and whether it states one.
 func Code(err error) (code int, stated bool) {
-	var e Error
+	var e exitError
 	switch {
 	case err == nil:
 		return OK, false
@@ -77,7 +77,7 @@ func Choice(flag, value string, words ...string) error {
 
 // FlagError turns a wrong flag into a usage error.
 func FlagError(c *cobra.Command, err error) error {
-	var wrong Error // of a ChoiceFlag
+	var wrong exitError // of a ChoiceFlag
 	if errors.As(err, &wrong) {
 		return wrong
 	}

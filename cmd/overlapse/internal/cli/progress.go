@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // Patience is the time after which a command shows that it is at work.
@@ -79,7 +79,7 @@ const (
 func (p *Progress) line(passed time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := plain.Line(p.what())
+	text := guard.Line(p.what())
 	if p.all > 0 {
 		text += fmt.Sprintf(" %d of %d", p.done, p.all)
 	}

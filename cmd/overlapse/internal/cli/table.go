@@ -10,9 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // A Table is rows under named columns: one description for the terminal, Markdown and HTML. A
@@ -32,7 +32,7 @@ func (t *Table) Add(cells ...any) {
 	cells = cells[:min(len(cells), len(t.Columns))]
 	for i, cell := range cells {
 		if s, ok := cell.(string); ok {
-			cells[i] = plain.Line(s)
+			cells[i] = guard.Line(s)
 		}
 	}
 	t.Rows = append(t.Rows, cells)
@@ -112,7 +112,7 @@ func (s *shown) writer() (table.Writer, []table.ColumnConfig) {
 // column and headers wrap, and columns for which there is no room are left out.
 func (c *Console) Show(t *Table) {
 	if t.Title != "" {
-		fmt.Fprintf(c.Out, "\n%s\n", plain.Line(t.Title))
+		fmt.Fprintf(c.Out, "\n%s\n", guard.Line(t.Title))
 	}
 	s := t.shown(func(s string) string { return s })
 	w, configs := s.writer()

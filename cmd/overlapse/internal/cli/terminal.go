@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // Console
@@ -33,7 +33,7 @@ type Console struct {
 
 // Terminal is the console of the real process.
 func Terminal() *Console {
-	c := &Console{In: os.Stdin, Out: plain.Writer(os.Stdout), Err: plain.Writer(os.Stderr), Data: os.Stdout, Bar: os.Stderr}
+	c := &Console{In: os.Stdin, Out: guard.Writer(os.Stdout), Err: guard.Writer(os.Stderr), Data: os.Stdout, Bar: os.Stderr}
 	c.tty = term.IsTerminal(int(os.Stderr.Fd()))
 	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		c.Width = w
@@ -52,7 +52,7 @@ func UTF8(env func(string) string) bool {
 // Notef writes a line to standard error, unless --quiet is set.
 func (c *Console) Notef(format string, args ...any) {
 	if !c.Quiet {
-		fmt.Fprintln(c.Err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(c.Err, "overlapse: "+guard.Line(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -60,19 +60,19 @@ func (c *Console) Notef(format string, args ...any) {
 func (c *Console) Early(sentence string) {
 	if c.tty && !c.Quiet {
 		fmt.Fprint(c.Bar, "\r\x1b[K")
-		fmt.Fprintln(c.Err, wrapped(plain.Line(sentence), 2, c.wrapAt()))
+		fmt.Fprintln(c.Err, wrapped(guard.Line(sentence), 2, c.wrapAt()))
 	}
 }
 
 // Labelled prints a sentence behind a word that says what it is about, wrapped.
 func (c *Console) Labelled(label, sentence string) {
 	const indent = 10
-	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, wrapped(plain.Line(sentence), indent, c.wrapAt()))
+	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, wrapped(guard.Line(sentence), indent, c.wrapAt()))
 }
 
 // Say prints a sentence, wrapped.
 func (c *Console) Say(sentence string) {
-	fmt.Fprintln(c.Out, wrapped(plain.Line(sentence), 2, c.wrapAt()))
+	fmt.Fprintln(c.Out, wrapped(guard.Line(sentence), 2, c.wrapAt()))
 }
 
 // lineWidth is the width that sentences are wrapped at, in columns, unless the terminal is narrower.

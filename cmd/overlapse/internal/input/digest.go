@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // InputDigest is the hash of all files that are read for an input: of a trace, a file, a
@@ -31,7 +31,7 @@ func (r *Reader) InputDigest(name string) (string, error) {
 	}
 	h := sha256.New()
 	for _, p := range paths {
-		sum, err := regular.Digest(p)
+		sum, err := guard.Digest(p)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", p, WithoutPath(err))
 		}
@@ -42,7 +42,7 @@ func (r *Reader) InputDigest(name string) (string, error) {
 		fmt.Fprintf(h, "%q %s\n", filepath.ToSlash(rel), sum)
 	}
 	if IsYAML(name) {
-		in, err := regular.Open(name)
+		in, err := guard.Open(name)
 		if err != nil {
 			return "", err
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // Flags are the flags of commands that replay: trace, machine, strategies.
@@ -90,7 +90,7 @@ func withSettings(selection string) (string, error) {
 		if i == 0 || strings.Contains(name, "=") || !IsYAML(name) {
 			continue
 		}
-		f, err := regular.Open(name)
+		f, err := guard.Open(name)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w (a file of settings)", name, WithoutPath(err))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // MachineNamed loads a machine for every command: a profile, a profile
@@ -49,7 +49,7 @@ func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err er
 		m, err = machine.Load(name)
 		return m, machine.Sized(name), err
 	}
-	m, err = machine.ParseFile(file, func(path string) (io.ReadCloser, error) { return regular.Open(path) })
+	m, err = machine.ParseFile(file, func(path string) (io.ReadCloser, error) { return guard.Open(path) })
 	if err == nil && sized {
 		m, err = m.Sized(gpus)
 	}

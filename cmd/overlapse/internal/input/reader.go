@@ -24,8 +24,8 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/merge"
-	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // A Reader reads traces, workload files and machines as the flags of every command say.
@@ -194,7 +194,7 @@ func IsYAML(path string) bool {
 // estimate makes the run of a workload file on the named machine, or on the one
 // that the file names.
 func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine, error) {
-	in, err := regular.Open(path)
+	in, err := guard.Open(path)
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
@@ -255,7 +255,7 @@ func ReadCorrections(path string) ([]lift.Correction, error) {
 	if path == "" {
 		return nil, nil
 	}
-	in, err := regular.Open(path)
+	in, err := guard.Open(path)
 	if err != nil {
 		return nil, err
 	}

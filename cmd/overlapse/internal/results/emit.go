@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A snippet is a file that --emit writes, and how its lines are written.
@@ -92,7 +92,7 @@ func emit(con *cli.Console, set *input.Set, dir string, v verdict.Verdict) error
 func comments(lines ...string) (text string) {
 	for _, s := range lines {
 		if s != "" {
-			text += "# " + plain.Line(s) + "\n"
+			text += "# " + guard.Line(s) + "\n"
 		}
 	}
 	return text

@@ -16,7 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // Explain adds to every row its critical path and the comparison with bulk, and to the captured schedule what other hardware changes.
@@ -126,7 +126,7 @@ func printPath(con *cli.Console, e *verdict.Explanation) {
 	}
 	for _, l := range e.Path {
 		if l.After != "" {
-			fmt.Fprintf(con.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
+			fmt.Fprintf(con.Out, "  %21s↳ %s\n", "", guard.Line(l.After))
 		}
 		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", trace.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
@@ -174,7 +174,7 @@ func idleText(idle []verdict.IdleSum) string {
 	for _, s := range idle {
 		word := trace.Micros(s.Time) + " " + causeText(s.Cause)
 		if s.Longest != "" {
-			word += fmt.Sprintf(" (longest: %s)", plain.Line(cli.Shorten(s.Longest, 60)))
+			word += fmt.Sprintf(" (longest: %s)", guard.Line(cli.Shorten(s.Longest, 60)))
 		}
 		list = append(list, word)
 	}
@@ -188,7 +188,7 @@ const longPath = 8
 func mostOf(names []verdict.Part, of trace.Time) string {
 	brief := slices.Clone(names)
 	for i := range brief {
-		brief[i].What = plain.Line(kernel.Short(brief[i].What))
+		brief[i].What = guard.Line(kernel.Short(brief[i].What))
 	}
 	return partsOf(brief, of, 5)
 }
@@ -219,13 +219,13 @@ func ranksOf(ranks []int) string {
 }
 
 func namesOf(l verdict.Link) string {
-	names := plain.Line(kernel.Short(l.Names[0].What))
+	names := guard.Line(kernel.Short(l.Names[0].What))
 	if l.Launches > 1 {
 		names += fmt.Sprintf(" ×%d", l.Launches)
 	}
 	switch n := len(l.Names); {
 	case n == 2:
-		names += " and " + plain.Line(kernel.Short(l.Names[1].What))
+		names += " and " + guard.Line(kernel.Short(l.Names[1].What))
 	case n > 2:
 		names += fmt.Sprintf(" and %d more", n-1)
 	}

@@ -44,15 +44,14 @@ func (r *Replayed) HTML() html.Report {
 		return rep
 	}
 	best, layers := r.best(), layersOf(r.workload)
-	for i, out := range r.Outcomes {
-		if out.Result == nil {
-			continue
-		}
+	for _, i := range r.drawn(best) {
+		out := r.Outcomes[i]
 		if i == best || out.Strategy.Name == r.reference.Strategy.Name && out.Strategy.String(out.Values) == "" {
 			rep.Shown = append(rep.Shown, len(rep.Runs))
 		}
+		note, time := r.runNote(i)
 		rep.Runs = append(rep.Runs, html.Named{
-			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: r.runNote(i), Run: out.Result.Run,
+			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: note, Time: time, Run: out.Result.Run,
 			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result), CopyOf: CopiesOf(r.workload),
 			Layer: func(s trace.Span) string {
 				op, c := plan.OriginOf(out.Result.Run, s), out.Result.Run.Comm(s)
@@ -66,7 +65,7 @@ func (r *Replayed) HTML() html.Report {
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
 		changes, text := r.Changes(r.reference.Result.Run, best)
 		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
-			Name: changes.Name, Says: "what " + r.RunName(best) + " changes", Note: text, Run: changes,
+			Name: changes.Name, Note: text, Run: changes,
 			Start: StartOf(r.workload, r.reference.Result.Run), CopyOf: CopiesOf(r.workload),
 		})
 		for i, run := range rep.Shown {
@@ -105,6 +104,27 @@ func (r *Replayed) HTML() html.Report {
 	}
 	rep.Tables = append(rep.Tables, notes.HTML())
 	return rep
+}
+
+// drawn are the outcomes that have a run, in the order of the page: the captured schedule, the best other, then as tables sort them.
+func (r *Replayed) drawn(best int) (outcomes []int) {
+	rows := r.everyRow()
+	for i, out := range r.Outcomes {
+		if out.Result != nil {
+			outcomes = append(outcomes, i)
+		}
+	}
+	slices.SortStableFunc(outcomes, func(a, b int) int {
+		place := func(outcome int) int {
+			row := slices.IndexFunc(rows, func(row *Row) bool { return row.At == outcome && row.Strategy != unchanged })
+			if outcome == best && row > 0 {
+				return 1
+			}
+			return 2 * row
+		}
+		return cmp.Compare(place(a), place(b))
+	})
+	return outcomes
 }
 
 // everyRow are the rows as tables sort them, phase by phase, and behind them those that do not apply.
@@ -298,25 +318,28 @@ func leadOf(w *plan.Way, alternative bool) string {
 	if alternative {
 		return "or: "
 	}
-	return fmt.Sprintf("to get %s (%s): ", cmp.Or(strings.TrimPrefix(w.Says, "set "), w.For), strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
+	return fmt.Sprintf("%s (%s): ", cmp.Or(w.Says, w.For), w.Effort)
 }
 
-// runNote is printed next to the length of a whole run: the time and change of one
-// iteration, of each phase, if the run has several.
-func (r *Replayed) runNote(outcome int) string {
+// runNote is printed next to the time of an iteration of a run, as its row has it: the change, and how many iterations are drawn. Of
+// phases it has the times, too.
+func (r *Replayed) runNote(outcome int) (note, time string) {
 	var notes []string
 	for _, row := range r.Rows {
 		switch {
 		case row.At != outcome || !row.Applies:
 		case row.phase > 0:
 			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, trace.Micros(trace.Time(row.Time)), trace.Percent(row.Change)))
-		case r.Iterations > 0:
-			notes = append(notes, fmt.Sprintf("%s per iteration, %s", trace.Micros(trace.Time(row.Time)), trace.Percent(row.Change)))
 		default:
-			notes = append(notes, trace.Percent(row.Change))
+			if time = trace.Micros(trace.Time(row.Time)); !row.given() {
+				notes = append(notes, trace.Percent(row.Change))
+			}
 		}
 	}
-	return strings.Join(notes, "; ")
+	if r.Iterations > 1 {
+		notes = append(notes, cli.Counted(r.Iterations, "iteration"))
+	}
+	return strings.Join(notes, ", "), time
 }
 
 // leastShare is the share of a resource that a chart shows.

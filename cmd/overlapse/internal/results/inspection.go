@@ -15,8 +15,8 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // Inspections
@@ -136,7 +136,7 @@ const mostImprovements = 2
 // printAnswer prints what bounds the step, who is waited for, and what to do next.
 func (v *Inspection) printAnswer() {
 	s := &v.summary
-	title := plain.Line(s.Name) + " · " + v.ranksText()
+	title := guard.Line(s.Name) + " · " + v.ranksText()
 	if took := v.iterationsText(); took != "" {
 		title += " · " + took
 	}
@@ -154,7 +154,7 @@ func (v *Inspection) printAnswer() {
 		}
 		v.printEach("bound by", v.boundText)
 		v.printEach("waiting", v.waitingText)
-		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
+		fmt.Fprintf(v.Out, "%-10s%s\n", "next", guard.Line(v.nextCommand())) // in one line, to be pasted
 	}
 	list := v.improvements()
 	for i, x := range list {
@@ -185,7 +185,7 @@ func (v *Inspection) ranksText() string {
 	if s.Estimated {
 		ranks += ", none captured"
 	}
-	return plain.Line(ranks)
+	return guard.Line(ranks)
 }
 
 // iterationsText is how many iterations there are, and how long one takes.

@@ -14,7 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A pairRow is a kind of pair, with every strategy applied to this kind only.
@@ -91,7 +91,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 			title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, strings.Join(changes, ", "))
 		}
 	}
-	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
+	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", guard.Line(title))
 	t := cli.Table{Columns: []string{"pair", "kernels", "size", "count"}}
 	for _, s := range r.PairKinds[0].Strategies {
 		t.Columns = append(t.Columns, s.Name())

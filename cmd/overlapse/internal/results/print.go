@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // Print prints the answer: what to change, with its gain and cost, the lines to write and what they change of the step; then where
@@ -358,6 +358,7 @@ func (r *Replayed) PrintAdvice(con *cli.Console, next string) {
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
 func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
+	told := map[string]bool{} // libraries that a note tells of
 	for _, w := range a.Ways {
 		var said string
 		switch {
@@ -374,14 +375,18 @@ func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
 		if !all && w.Says != "" {
 			said = ""
 		}
-		said += strings.TrimSpace(w.Library + " " + w.Version)
+		library := strings.TrimSpace(w.Library + " " + w.Version)
+		said += library
 		if w.Note != "" {
 			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
 		}
 		for line := range strings.Lines(w.Line) { // whole, to be copied
-			fmt.Fprintf(con.Out, "%10s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))
+			fmt.Fprintf(con.Out, "%10s%s\n", "", strings.TrimRight(guard.Line(line), " \n"))
 		}
-		con.Labelled("how", said)
+		if said != library || !told[library] {
+			con.Labelled("how", said)
+		}
+		told[library] = true
 	}
 	if len(a.Where) > 0 && (all || a.Effort != plan.ByFlag) {
 		con.Labelled("where", strings.Join(a.Where, "; "))
@@ -390,7 +395,7 @@ func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
 
 // printNext prints the next step on one line, since it may be a command to paste.
 func printNext(con *cli.Console, step string) {
-	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
+	fmt.Fprintf(con.Out, "next      %s\n", guard.Line(step))
 }
 
 // next is the most useful next step: a command that can be pasted, or what to record.

@@ -15,9 +15,8 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // What programs read
@@ -34,7 +33,7 @@ const mostResult = 256 << 20
 
 // Read reads a result.json: what it has of a Replayed.
 func Read(file string) (*Replayed, error) {
-	f, err := regular.Open(file)
+	f, err := guard.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func Spans(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		for _, run := range runs {
 			for _, s := range run.Spans {
-				if s.Kind.OnDevice() && !yield(spanRowOf(plain.Line(name(run)), run, s)) {
+				if s.Kind.OnDevice() && !yield(spanRowOf(guard.Line(name(run)), run, s)) {
 					return
 				}
 			}
@@ -80,8 +79,8 @@ func Spans(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[Span] {
 
 func spanRowOf(name string, run *trace.Run, s trace.Span) Span {
 	row := Span{
-		Run: name, Rank: int64(run.RankID(int32(run.RankOf(s)))), Stream: plain.Line(run.LaneLabel(s.Lane)), Kind: s.Kind.String(),
-		Name: plain.Line(run.NameOf(s)), Start: int64(s.Start), Duration: int64(s.Dur()),
+		Run: name, Rank: int64(run.RankID(int32(run.RankOf(s)))), Stream: guard.Line(run.LaneLabel(s.Lane)), Kind: s.Kind.String(),
+		Name: guard.Line(run.NameOf(s)), Start: int64(s.Start), Duration: int64(s.Dur()),
 	}
 	if setup := run.Setup(run.Kernel(s)); setup.WGs() > 0 {
 		n := int64(setup.WGs())
@@ -99,7 +98,7 @@ func spanRowOf(name string, run *trace.Run, s trace.Span) Span {
 
 // WriteSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
 func WriteSpansJSON(w io.Writer, rows iter.Seq[Span]) error {
-	b := bufio.NewWriter(plain.JSON(w))
+	b := bufio.NewWriter(guard.JSON(w))
 	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", Version)
 	before := "\n"
 	for row := range rows {
@@ -118,7 +117,7 @@ func WriteSpansJSON(w io.Writer, rows iter.Seq[Span]) error {
 
 // WriteJSON writes indented JSON.
 func WriteJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(plain.JSON(w))
+	e := json.NewEncoder(guard.JSON(w))
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
@@ -155,7 +154,7 @@ func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
 // WriteCSV writes lines as CSV, the head first. Nil is an empty cell. A text that a spreadsheet would take for a formula gets an
 // apostrophe in front, as spreadsheets mark text.
 func WriteCSV(w io.Writer, lines iter.Seq[[]any]) error {
-	c := csv.NewWriter(plain.Writer(w))
+	c := csv.NewWriter(guard.Writer(w))
 	for line := range lines {
 		cells := make([]string, len(line))
 		for i, cell := range line {

@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A column is one of a result's rows, in CSV, on terminals, in Markdown and on pages.
@@ -122,7 +122,7 @@ func (r *Replayed) CSV(without ...string) iter.Seq[[]any] {
 		for _, c := range columns {
 			x := cell(c)
 			if text, ok := x.(string); ok {
-				x = plain.Line(text)
+				x = guard.Line(text)
 			}
 			cells = append(cells, x)
 		}
@@ -167,22 +167,26 @@ func (r *Row) Name() string { return strings.TrimSpace(r.Strategy + " " + r.Sett
 
 // named is a row's strategy with its settings.
 func (r *Replayed) named(row *Row) string {
-	name := strings.TrimSpace(r.scheduled(row.Strategy) + " " + row.Settings)
-	if row.bound != "" {
-		name += " (" + row.bound + ")"
+	return row.marked(strings.TrimSpace(r.scheduled(row.Strategy) + " " + row.Settings))
+}
+
+// marked is a row's name, and that no program can have its schedule, or that nothing measured has its setting.
+func (r *Row) marked(name string) string {
+	if r.bound != "" {
+		name += " (" + r.bound + ")"
 	}
-	if row.Experimental {
+	if r.Experimental {
 		name += " (experimental)"
 	}
 	return name
 }
 
-// says is a row's change in the words of the program's libraries, else its name.
+// says is a row's change in words, else its name.
 func (r *Replayed) says(row *Row) string {
-	if row.short == "" || row.bound != "" || row.Experimental {
+	if row.short == "" || row.Experimental {
 		return r.named(row)
 	}
-	return row.short
+	return row.marked(row.short)
 }
 
 // RunName is what pages and views call the run of an outcome: as says calls its row, or its strategy where another run is called so too.
@@ -218,7 +222,7 @@ func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 		case !row.Applies || row.phase != phase && row.phase != 0:
 		case !fold || row.Strategy == unchanged || r.recommended(row) && !row.given():
 			of.rows = append(of.rows, row)
-		case row.given() || row.bound == "bound": // the title and a sentence have their times
+		case row.given() || row.bound == "bound" || row.Same: // the title and a sentence have their times
 		case row.bound != "" || row.first || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0:
 			of.later = append(of.later, row)
 		case max(row.Change, -row.Change) < max(alike, row.Error) || row.Unproven:
@@ -262,15 +266,11 @@ func (r *Replayed) names(rows []*Row) string {
 	return strings.Join(names, ", ")
 }
 
-// sayings are the rows' changes in the words of the program's libraries, or where they have none in plain ones, joined.
+// sayings are the rows' changes in words, joined.
 func (r *Replayed) sayings(rows []*Row) string {
 	var list []string
 	for _, row := range rows {
-		said := strings.TrimSuffix(r.says(row), " ("+row.bound+")")
-		if plainly := r.Outcomes[row.At].Strategy.Plainly; row.short == "" && plainly != "" {
-			said = plainly + strings.TrimPrefix(said, row.Strategy)
-		}
-		list = append(list, said)
+		list = append(list, strings.TrimSuffix(r.says(row), " ("+row.bound+")"))
 	}
 	return strings.Join(slices.Compact(list), ", ")
 }

@@ -163,7 +163,30 @@ func TestChangeChart(t *testing.T) {
 	if want := []string{"fused: ▸ fused: 19.50 ms  -2.5 %  ± 12.0  61 % likely"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if want := "Cannot be told from no change: bulk. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
+	if want := "Click: its timeline. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
 		t.Errorf("%q does not say %q", left, want)
+	}
+}
+
+// A page draws the captured schedule, the best other one and then the fastest, beside their times and changes in the table.
+func TestDrawn(t *testing.T) {
+	r := tableRows()
+	r.workload, r.Iterations = &workload.Workload{Run: &trace.Run{}}, 2
+	for i := range r.Rows {
+		r.Rows[i].At = i
+		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{}}})
+	}
+	r.Outcomes[5].Result = nil // it does not apply
+	var got []string
+	for _, i := range r.drawn(1) {
+		note, time := r.runNote(i)
+		got = append(got, r.Rows[i].Strategy+": "+time+": "+note)
+	}
+	want := []string{
+		"captured: 20.00 ms: 2 iterations", "bulk: 20.04 ms: +0.2 %, 2 iterations", "multistream: 19.00 ms: -5.0 %, 2 iterations",
+		"fused: 19.50 ms: -2.5 %, 2 iterations", "ideal: 18.00 ms: -10.0 %, 2 iterations",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

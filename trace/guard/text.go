@@ -1,13 +1,4 @@
-// Package plain makes text safe to show in a terminal. Names in a trace, a
-// file's name and a profile's text are untrusted: they may hold escape
-// sequences, control characters, and characters that reverse the line.
-//
-//	Line    a text on one line: a name, a cell of a table, an error
-//	Writer  output of several lines
-//	JSON    output that is JSON: nothing is lost, it is escaped
-//
-// All three agree on which characters a terminal may get: Safe.
-package plain
+package guard
 
 import (
 	"fmt"
@@ -23,6 +14,9 @@ const dot = '·'
 
 // mostMarks is how many marks may combine with one letter.
 const mostMarks = 2
+
+// Names in a trace, a file's name and a profile's text are untrusted: they may hold escape sequences, control
+// characters, and characters that reverse the line. Line, Writer and JSON agree on which characters a terminal may get.
 
 // Safe reports whether a terminal may get the character within a line: letters,
 // marks, digits, punctuation, symbols and spaces. Controls (C0, DEL, C1),

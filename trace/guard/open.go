@@ -1,6 +1,4 @@
-// Package regular opens input files. Nothing but a regular file is opened: a pipe would
-// block, and a device may not end.
-package regular
+package guard
 
 import (
 	"crypto/sha256"
@@ -11,8 +9,8 @@ import (
 	"os" // opening what the user names is what this package is for
 )
 
-// Open opens a file for reading. Where the path is no regular file, a *fs.PathError says
-// what it is.
+// Open opens a file for reading: a regular one, since a pipe would block, and a device may not end. Where the path
+// is no regular file, a *fs.PathError says what it is.
 func Open(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
