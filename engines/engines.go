@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/tiles"
@@ -31,7 +30,7 @@ func About(name string) string {
 
 // All lists the strategies in the order of tables.
 func All() []plan.Strategy {
-	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, decompose.Strategy, schedule.Multistream, tiles.Fused, tiles.Tilesync, tiles.Onesided, tiles.Trigger}
+	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, tiles.Decompose, schedule.Multistream, tiles.Fused, tiles.Tilesync, tiles.Onesided, tiles.Trigger}
 }
 
 // Named returns the strategy of a name.

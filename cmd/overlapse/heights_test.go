@@ -38,7 +38,6 @@ var folders = map[string]folder{
 	"trace/guard": {height: 0, opens: true, spawns: true},
 
 	"trace/lex":                {height: 1, uses: []string{protowire, sqlite}},
-	"trace/merge":              {height: 1},
 	"trace/assemble":           {height: 1, siblings: []string{"trace/lex"}, uses: []string{protowire}},
 	"trace/overlap":            {height: 1},
 	"trace/chakra":             reader(protowire),

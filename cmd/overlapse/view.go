@@ -29,9 +29,9 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
-	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
 )
@@ -139,7 +139,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		if err := inJob(len(run.Ranks), o.rank); err != nil {
 			return nil, nil, err
 		}
-		if views, err = viewsOf(merge.Split(run), o); replayed {
+		if views, err = viewsOf(assemble.Split(run), o); replayed {
 			stated(filepath.Join(o.Path, "result.json"), views, opts)
 		} else if opts.At == (layout.Address{}) && opts.Figure == nil && insideOnly(run) {
 			opts.Figure = &layout.Figure{Rank: int32(o.rank)}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 )
@@ -63,7 +63,7 @@ func TestCandidates(t *testing.T) {
 			}
 		}
 	}
-	sel, err := decompose.Strategy.Candidates(map[string]string{"chunks": "3", "variant": "chunks"})
+	sel, err := tiles.Decompose.Candidates(map[string]string{"chunks": "3", "variant": "chunks"})
 	if err != nil {
 		t.Fatal(err)
 	}

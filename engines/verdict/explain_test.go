@@ -7,8 +7,8 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -128,12 +128,12 @@ func TestExplanationsAddUp(t *testing.T) {
 // window says, and lies within it.
 func TestExplanationsOfWindows(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
-	v, err := decompose.Strategy.Values(nil)
+	v, err := tiles.Decompose.Values(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	explain := func(from, to trace.Time) (Explanation, trace.Time) {
-		out, err := compare.Run(w, m, plan.Selection{Strategy: decompose.Strategy, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
+		out, err := compare.Run(w, m, plan.Selection{Strategy: tiles.Decompose, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
 		if err != nil || out.Result == nil {
 			t.Fatal(err, out.Why)
 		}

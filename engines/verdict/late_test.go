@@ -13,8 +13,8 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/chrome"
-	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 )
@@ -36,7 +36,7 @@ const madeRanks, madeIterations, layers = 4, 10, 4
 //	NCCL     |         RRR         RRR ...
 func made(t *testing.T, c cause) *trace.Run {
 	t.Helper()
-	run, err := merge.Runs(madeBy(t, c), "made")
+	run, err := assemble.Join(madeBy(t, c), "made")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package merge
+package assemble
 
 import (
 	"fmt"
@@ -75,7 +75,7 @@ func TestLinks(t *testing.T) {
 		for _, r := range runs {
 			check(r, 1)
 		}
-		merged, err := Runs(runs, "job")
+		merged, err := Join(runs, "job")
 		if err != nil {
 			rt.Fatal(err)
 		}

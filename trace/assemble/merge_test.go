@@ -1,4 +1,4 @@
-package merge
+package assemble
 
 import (
 	"fmt"
@@ -84,7 +84,7 @@ func TestMergeClocks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 2 {
-				run, err := Runs(c.runs, "job")
+				run, err := Join(c.runs, "job")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -120,7 +120,7 @@ func TestMergeClocksByMessages(t *testing.T) {
 		return b.Finish(trace.Options{Name: fmt.Sprint(id), Epoch: 1e18})
 	}
 	for _, off := range []trace.Time{0, 300 * us} {
-		run, err := Runs([]*trace.Run{
+		run, err := Join([]*trace.Run{
 			rank(0, 0, []span{{100, 150}, {300, 350}, {500, 550}, {700, 750}, {800, 850}}, []span{{900, 1050}, {1100, 1250}, {1300, 1450}}),
 			rank(1, off, []span{{1000, 1050}, {1200, 1250}, {1400, 1450}}, []span{{600, 630}, {640, 670}, {680, 710}, {2000, 2030}, {2040, 2070}}),
 		}, "job")
@@ -140,7 +140,7 @@ func TestMergeAlignsThroughOthers(t *testing.T) {
 	ends := func(offset trace.Time) []trace.Time {
 		return []trace.Time{offset + 1000*us, offset + 2000*us, offset + 3000*us}
 	}
-	run, err := Runs([]*trace.Run{
+	run, err := Join([]*trace.Run{
 		teamRun(0, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{0, 1}}, ends(0)}),
 		teamRun(1, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{0, 1}}, ends(200 * us)}, team{trace.Group{Name: "dp", Ranks: []int{1, 2}}, ends(0)}),
 		teamRun(2, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{2, 3}}, ends(9000 * us)}, team{trace.Group{Name: "dp", Ranks: []int{1, 2}}, ends(500 * us)}),
@@ -172,7 +172,7 @@ func TestMergeNumbersCollectivesAlike(t *testing.T) {
 	}
 	early, late := rankRun(0, 3, 1e18, ends(1, 20)...), rankRun(1, 3, 1e18, ends(3, 22)...)
 	earliest := rankRun(2, 3, 1e18, ends(0, 19)...)
-	run, err := Runs([]*trace.Run{late, early, earliest}, "")
+	run, err := Join([]*trace.Run{late, early, earliest}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func ledger(r *trace.Run) string {
 }
 
 func TestMergeRanks(t *testing.T) {
-	_, err := Runs([]*trace.Run{rankRun(1, 2, 0), rankRun(0, 2, 0), rankRun(1, 2, 0)}, "")
+	_, err := Join([]*trace.Run{rankRun(1, 2, 0), rankRun(0, 2, 0), rankRun(1, 2, 0)}, "")
 	if want := "rank1.json: rank 1 is also in rank1.json (give one file per rank, all of the same profiled window)"; err == nil || err.Error() != want {
 		t.Errorf("two of a rank: got %v, want %s", err, want)
 	}
@@ -216,7 +216,7 @@ func TestMergeRanks(t *testing.T) {
 		for id := range n {
 			runs = append(runs, rankRun(id, 8, 1e18, 1000*us))
 		}
-		run, err := Runs(runs, "job")
+		run, err := Join(runs, "job")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestMergeRanks(t *testing.T) {
 		r.Name, r.Ranks[0].Source = file, file
 		unnamed = append(unnamed, r)
 	}
-	run, err := Runs(unnamed, "")
+	run, err := Join(unnamed, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestMergeRanks(t *testing.T) {
 // Times outside the valid range are an error, not an overflow.
 func TestMergeYearsApart(t *testing.T) {
 	for _, far := range []*trace.Run{rankRun(1, 2, int64(trace.Infinity)-20), rankRun(1, 2, 1, trace.Infinity-20)} {
-		_, err := Runs([]*trace.Run{rankRun(0, 2, 1), far}, "")
+		_, err := Join([]*trace.Run{rankRun(0, 2, 1), far}, "")
 		if err == nil || !strings.HasPrefix(err.Error(), "rank1.json: its times are up to ") {
 			t.Errorf("%v", err)
 		}
@@ -265,7 +265,7 @@ func TestMergeKeepsEverything(t *testing.T) {
 			runs = append(runs, r)
 			want = append(want, resolved(r)...)
 		}
-		m, err := Runs(runs, "")
+		m, err := Join(runs, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +378,7 @@ func TestMergeMemory(t *testing.T) {
 		r.Ranks[0].Memory = []trace.MemoryLevel{{At: r.Spans[0].Start, Bytes: int64(rank + 1)}, {At: r.Spans[1].End, Bytes: 7}}
 		runs = append(runs, r)
 	}
-	run, err := Runs(runs, "")
+	run, err := Join(runs, "")
 	if err != nil {
 		t.Fatal(err)
 	}

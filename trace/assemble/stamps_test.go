@@ -1,4 +1,4 @@
-package merge
+package assemble
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func TestMergeStamps(t *testing.T) {
 		{"nothing is exchanged", 9000, trace.None, 8000},
 		{"only within the rank", 9000, 1, 8000},
 	} {
-		run, err := Runs([]*trace.Run{stampedRun(0, 1000, 1), stampedRun(1, c.at, c.peer)}, "both")
+		run, err := Join([]*trace.Run{stampedRun(0, 1000, 1), stampedRun(1, c.at, c.peer)}, "both")
 		if err != nil {
 			t.Fatal(err)
 		}

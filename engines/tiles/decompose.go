@@ -1,11 +1,4 @@
-// Package decompose cuts a GEMM and its collective into chunks and runs one
-// chunk's communication alongside the next chunk's compute (Wang et al., ASPLOS'23;
-// CoCoNet; FlashOverlap).
-//
-//	decompose.go  the strategy, and chunks of rows
-//	waves.go      groups of one GEMM's waves
-//	ring.go       a ring of copies
-package decompose
+package tiles
 
 import (
 	"fmt"
@@ -19,13 +12,13 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy cuts the communication of a pair into pieces that run alongside the
-// compute of others (rules W1, W3 and W5). The variant says what is cut and what moves
+// Decompose cuts a GEMM and its collective into pieces, and runs the communication of one alongside the compute of
+// others (Wang et al., ASPLOS'23; CoCoNet; FlashOverlap; rules W1, W3 and W5). The variant says what is cut and what moves
 // the pieces.
 //
 //	chunks  |G0|G1|G2|G3|      waves  |G wave|G wave|G wave|    ring  |G own|G  |G  |
 //	        |  |C0|C1|C2|C3|          |    w |C0   w|C1   w|C2|       |copy |copy|
-var Strategy = plan.Strategy{
+var Decompose = plan.Strategy{
 	Name:    "decompose",
 	Plainly: "chunks side by side",
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",

@@ -1,14 +1,4 @@
-// Package merge joins runs: the ranks of one job on one clock, the parts of one rank, and
-// several runs side by side.
-//
-// Files in the order in which runs meet them:
-//
-//	merge.go       numbers runs and puts them on one clock
-//	stages.go      closes gaps between stages of one profile; unite.go joins the parts of a rank
-//	align.go       compares the clocks of ranks
-//	join.go        adds everything of each run
-//	sidebyside.go  puts several runs beside each other, and takes them apart
-package merge
+package assemble
 
 import (
 	"cmp"
@@ -20,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Runs joins runs of different ranks of one job into one run, with rank rows in order
+// Join joins runs of different ranks of one job into one run, with rank rows in order
 // of rank id. Times are put on one clock by the runs' epochs, or by the clock of the
 // machine that recorded all of them. The ends of collectives that a rank shares with
 // rank row 0 then show how well the clocks agree: a clock with a constant offset is
@@ -32,7 +22,7 @@ import (
 // different parts of the same rank, such as kernels and host calls, on one clock, are
 // first united; it is an error if two hold the same part. It is an error if runs have
 // no collective in common and their clocks put them in different time windows.
-func Runs(runs []*trace.Run, name string) (*trace.Run, error) {
+func Join(runs []*trace.Run, name string) (*trace.Run, error) {
 	m := merger{name: name}
 	runs = slices.Clone(runs)
 	slices.SortStableFunc(runs, func(a, b *trace.Run) int {

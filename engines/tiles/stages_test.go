@@ -1,4 +1,4 @@
-package decompose_test
+package tiles_test
 
 import (
 	"cmp"

@@ -1,11 +1,11 @@
-package decompose_test
+package tiles_test
 
 import (
 	"strconv"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -29,7 +29,7 @@ func TestPipelineHasOneStrategy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, why := decompose.Strategy.Plan(pl, v); why != "" {
+	if _, why := tiles.Decompose.Plan(pl, v); why != "" {
 		t.Fatal(why)
 	}
 	for i := range pl.Pairs {
@@ -57,7 +57,7 @@ func TestGroupsOfWaves(t *testing.T) {
 		{3, 3, 396, 232},
 		{1, 1, 1024, 1024},
 	} {
-		g := decompose.GroupsOf(pl, &w.Ops[0], c.chunks)
+		g := tiles.GroupsOf(pl, &w.Ops[0], c.chunks)
 		if g.N() != c.n || g.TilesIn(0) != c.first || g.TilesIn(g.N()-1) != c.last {
 			t.Errorf("%d chunks: %d groups of %d to %d tiles, want %d of %d to %d",
 				c.chunks, g.N(), g.TilesIn(0), g.TilesIn(g.N()-1), c.n, c.first, c.last)
@@ -75,7 +75,7 @@ func TestWavesRespectBounds(t *testing.T) {
 	for _, chunks := range []int{8, 4, 2, 1} {
 		got := enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "waves", "chunks": strconv.Itoa(chunks)})
 		pl, _ := plan.NewPlanner(w, m, plan.Scenario{})
-		g := decompose.GroupsOf(pl, &w.Ops[0], chunks)
+		g := tiles.GroupsOf(pl, &w.Ops[0], chunks)
 		alone := func(i int) trace.Time {
 			return pl.PieceOf(plan.Piece{Coll: &w.Collectives[0], Of: g.WGs, Shares: g.TilesIn(i)}, 0, nil).DurAlone
 		}
@@ -103,7 +103,7 @@ func TestSmallGroupsAreSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := func(chunks int) (sum trace.Time) {
-		g := decompose.GroupsOf(pl, &w.Ops[0], chunks)
+		g := tiles.GroupsOf(pl, &w.Ops[0], chunks)
 		for i := range g.N() {
 			sum += pl.PieceOf(plan.Piece{Coll: &w.Collectives[0], Of: g.WGs, Shares: g.TilesIn(i)}, 0, nil).DurAlone
 		}
@@ -143,7 +143,7 @@ func TestDecomposeRefusals(t *testing.T) {
 	}
 	w := plantest.MoeDown.Build(t)
 	uneven(w)
-	if pl, err := plan.NewPlanner(w, plantest.H200(t, 4), plan.Scenario{}); err != nil || decompose.CountsWaves(pl, &w.Pairs[len(w.Pairs)-1]) == "" {
+	if pl, err := plan.NewPlanner(w, plantest.H200(t, 4), plan.Scenario{}); err != nil || tiles.CountsWaves(pl, &w.Pairs[len(w.Pairs)-1]) == "" {
 		t.Error("ranks whose groups do not match are not refused")
 	}
 }

@@ -1,10 +1,10 @@
-package merge_test
+package assemble_test
 
 import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/merge"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // clocked returns a run of one span that began at the given reading of its machine's
@@ -32,7 +32,7 @@ func TestMergeMachineClock(t *testing.T) {
 		{[2]string{"a", ""}, 30, boot},
 		{[2]string{"a", "b"}, 0, 0},
 	} {
-		run, err := merge.Runs([]*trace.Run{clocked(0, c.hosts[0], boot), clocked(1, c.hosts[1], boot+30)}, "test")
+		run, err := assemble.Join([]*trace.Run{clocked(0, c.hosts[0], boot), clocked(1, c.hosts[1], boot+30)}, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
