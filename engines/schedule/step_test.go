@@ -388,6 +388,31 @@ func TestKeptAndGatheredAgain(t *testing.T) {
 	}
 }
 
+// Of two blocks in turn each is gathered again with the copy behind its own gather, whatever the first adds to the order.
+func TestEachGatheredAgain(t *testing.T) {
+	w := plantest.Step(t, 2, `
+7 AG1  200
+7 out1  20 AG1
+7 F1   900 out1
+7 B1   900 out1 F1
+7 opt1 100 B1
+7 AG2  200
+7 out2  20 AG2
+7 F2   900 out2
+7 B2   900 out2 F2
+7 opt2 100 B2`)
+	plantest.InBackward(t, w, "B1", "B2")
+	off := spans(t, w, enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", enginetest.Settings("keep_gathered=off")))
+	for name, times := range map[string]int{"AG1": 2, "out1": 2, "F1": 1, "B1": 1, "opt1": 1, "AG2": 2, "out2": 2, "F2": 1, "B2": 1, "opt2": 1} {
+		if len(off[name]) != times {
+			t.Errorf("%s runs %d times, want %d", name, len(off[name]), times)
+		}
+	}
+	if off["B2"][0].Start < off["out2"][1].End {
+		t.Errorf("B2 %v does not wait for out2 %v", off["B2"], off["out2"])
+	}
+}
+
 // A gather in backward of what a GEMM of the iteration made is no second gather of a parameter, and a sum that a GEMM of backward
 // reads no gradient of one.
 func TestGatheredActivations(t *testing.T) {
