@@ -213,5 +213,9 @@ type Operator struct {
 	Types []string
 	Lists [][][]int64 `json:",omitempty"` // of the inputs that are lists of several tensors: their shapes
 
+	// Strides are, by input, the elements from one place of each axis to the next, as far as recorded; nil for an input that is
+	// contiguous or no tensor, and in all where every input is.
+	Strides [][]int64 `json:",omitempty"`
+
 	Causal bool `json:",omitempty"` // attention in which a query sees the keys up to its own place
 }

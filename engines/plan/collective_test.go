@@ -8,7 +8,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -107,19 +106,6 @@ func TestAllToAllServesPairs(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// A GEMM of fewer rows than chunks is not decomposed.
-func TestMoreChunksThanRows(t *testing.T) {
-	w := plantest.MoeDown.Build(t)
-	for i := range w.Ops {
-		if w.Ops[i].Shape.M > 0 {
-			w.Ops[i].Shape.M = 7
-		}
-	}
-	if out := enginetest.Outcome(t, w, plantest.H200(t, 4), "decompose", map[string]string{"chunks": "8"}); out.Why != "chunks=8: gemm_256x128 has 7 rows" {
-		t.Errorf("why: %q", out.Why)
 	}
 }
 

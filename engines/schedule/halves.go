@@ -88,10 +88,7 @@ func (p *pipelinePlan) callHalves() {
 // callWhole shortens the host's time for captured halves that are planned as whole backwards: what PyTorch's calls for
 // them take is gone, as callHalves has it.
 func (p *pipelinePlan) callWhole() {
-	shares := make([]float64, len(p.Issues))
-	for i := range shares {
-		shares[i] = 1
-	}
+	shares := p.issueShares()
 	for round := range p.rounds {
 		for rank := range p.rounds[round] {
 			x := &p.rounds[round][rank]
@@ -109,15 +106,20 @@ func (p *pipelinePlan) callWhole() {
 					issued += p.Issues[id]
 				}
 				for _, id := range whole {
-					shares[id] = min(1, float64(first)/inputsHost/float64(max(1, issued)))
+					shares[id] *= min(1, float64(first)/inputsHost/float64(max(1, issued)))
+					p.Issues[id] = trace.Time(shares[id] * float64(p.Issues[id]))
 				}
 			}
 		}
 	}
-	for id := range p.Issues {
-		p.Issues[id] = trace.Time(shares[id] * float64(p.Issues[id]))
+}
+
+// issueShares are the planner's, which a plan may change.
+func (p *pipelinePlan) issueShares() []float64 {
+	if p.pl.IssueShares == nil {
+		p.pl.IssueShares = slices.Repeat([]float64{1}, len(p.Issues))
 	}
-	p.pl.IssueShares = shares
+	return p.pl.IssueShares
 }
 
 // addUp puts the sums of the gradients that it reads in front of each group of parameters: of rows x M for weights of
@@ -126,7 +128,7 @@ func (p *pipelinePlan) addUp(list []pipelinePiece) (all []pipelinePiece) {
 	rows := int64(0)
 	for _, x := range list {
 		if makesWeights(x) {
-			rows = max(rows, x.Part.Shape.K*int64(x.By)/int64(x.Of)) // the part has the depth of the captured one
+			rows = max(rows, x.Part.Shape.K)
 		}
 	}
 	for len(list) > 0 {

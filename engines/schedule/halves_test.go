@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,7 +103,7 @@ func TestSumsOfOtherRows(t *testing.T) {
 		of, by int
 		want   string
 	}{{1, 1, "1024 x 256"}, {1, 4, "4096 x 256"}, {2, 1, "512 x 256"}} {
-		all := p.addUp([]pipelinePiece{{Op: op, Part: op, Of: c.of, By: c.by}})
+		all := p.addUp([]pipelinePiece{p.piece(slices.Repeat([]*workload.Op{op}, c.by), 0, c.of, true)})
 		if len(all) != 2 || all[0].Part.Name != "sum of one gradient of "+c.want {
 			t.Errorf("1 of %d parts of %d: %d pieces, the first %s, want a sum of %s", c.of, c.by, len(all), all[0].Part.Name, c.want)
 		}

@@ -39,6 +39,7 @@ type pipelinePlan struct {
 	pl      *plan.Planner
 	ids     map[place][]int32 // of captured micro-batches
 	pieces  map[place][]pipelinePiece
+	without map[int32]bool // by op: captured ones that the planned micro-batches do not run
 }
 
 // A place is a chunk of an iteration with the layers of a rank.
@@ -85,6 +86,9 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 		for i, cost := range pl.IssueCosts(rank) {
 			p.Issues[ids[i]] = cost
 		}
+	}
+	if samples := rd.samples(); samples > 1 && int64(micros) == samples*int64(rd.micros) {
+		p.leaveOut(samples)
 	}
 	if rd.splits && (schedule != "zb" || p.halves) {
 		p.callWhole()
@@ -220,7 +224,10 @@ func (p *pipelinePlan) take(at place) {
 	captured := func(micro int) []int32 {
 		at := at
 		at.Micro = micro
-		return p.ids[at]
+		if len(p.without) == 0 {
+			return p.ids[at]
+		}
+		return slices.DeleteFunc(slices.Clone(p.ids[at]), func(id int32) bool { return p.without[id] })
 	}
 	var late map[int32]bool
 	for micro := range p.shape.micros {
@@ -315,16 +322,7 @@ func (p *pipelinePlan) piece(ops []*workload.Op, k, of int, late bool) pipelineP
 	if of*len(ops) == 1 || x.Op.Gradient || x.Op.Collective >= 0 {
 		return x
 	}
-	part := *x.Op
-	if late {
-		part.Alone = 0
-		for _, op := range ops {
-			part.Alone += plan.Share(op.DurAlone(), k, of)
-		}
-		part.Read *= float64(x.By) / float64(of)
-	} else {
-		part = p.pl.Laws().Kernel(ops, cost.Part{K: k, Of: of}).Op
-	}
+	part := p.pl.Laws().Kernel(ops, cost.Part{K: k, Of: of, Depth: late}).Op
 	x.Part = &part
 	return x
 }

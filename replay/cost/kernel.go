@@ -11,11 +11,11 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Part is the K-th of Of parts of all rows of the operations that were seen, or of the weights of a matrix-vector product.
-// The zero value is one operation as it was seen.
+// A Part is the K-th of Of parts of all rows of the operations that were seen, or of the weights of a matrix-vector product, or
+// of the depth of products, which sum over the rows. The zero value is one operation as it was seen.
 type Part struct {
-	K, Of   int
-	Weights bool
+	K, Of          int
+	Weights, Depth bool
 }
 
 // Kernel is how long an operation takes that was seen, or a part of the rows of operations that were seen in equal parts, on
@@ -46,7 +46,8 @@ func (l *Laws) Kernel(seen []*workload.Op, p Part) (e Estimate) {
 // part is a part of operations as a launch with its own tiles and its own last wave. The parts together have all rows,
 // workgroups and bytes; what does not divide goes to the first ones. Every part of a product reads all of the weights (rules
 // G12 and G20). Fewer rows take no longer than those that were seen, since the same kernel could compute them. More may take
-// less: the library has another kernel for them.
+// less: the library has another kernel for them. Parts of the depth one after another, each of which adds to what is there, are
+// the whole: none takes less than its share, and what is deeper takes no more (rule W18).
 func (l *Laws) part(seen []*workload.Op, p Part) workload.Op {
 	p.Of = max(1, p.Of)
 	if op := *seen[min(p.K, len(seen)-1)]; len(seen) == p.Of { // as it was seen
@@ -77,6 +78,11 @@ func (l *Laws) part(seen []*workload.Op, p Part) workload.Op {
 	if share <= 1 {
 		op.Alone = min(op.Alone, took)
 	}
+	if whole := trace.Time(float64(took)*share + 0.5); p.Depth && share <= 1 {
+		op.Alone = max(op.Alone, whole)
+	} else if p.Depth {
+		op.Alone = min(op.Alone, whole)
+	}
 	return op
 }
 
@@ -89,6 +95,8 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 	sh := seen.Shape
 	gemm := (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) && min(sh.M, sh.N, sh.K) > 0
 	switch {
+	case asked.Shape.K != sh.K && (compiled(seen) || sh.Guessed != 0): // every tile has its share
+		return share
 	case sh.Kind == workload.GEMM && compiled(seen):
 		was, _ := l.Rounds(seen)
 		is, _ := l.Rounds(asked)
@@ -112,14 +120,14 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 	})
 }
 
-// library is the factor on the time of a product of the library that has other rows: the ratio of the law's times, of its own
-// tile and of the tile that the library takes then. Where the tile changes, seen over predicted time counts only beyond the
-// law's error: a ratio within it is the error for this tile and says nothing about other tiles (rule G12).
+// library is the factor on the time of a product of the library that has other rows or another depth: the ratio of the law's
+// times, of its own tile and of the tile that the library takes then. Where the tile changes, seen over predicted time counts
+// only beyond the law's error: a ratio within it is the error for this tile and says nothing about other tiles (rule G12).
 func (l *Laws) library(seen, asked *workload.Op) float64 {
-	sh, rows, took := seen.Shape, max(1, asked.Shape.M), seconds(asked.Alone)
-	was, is := l.Tiling(seen), l.Machine.Grouped(sh.Groups, rows, sh.N, sh.K)
+	sh, rows, depth, took := seen.Shape, max(1, asked.Shape.M), max(1, asked.Shape.K), seconds(asked.Alone)
+	was, is := l.Tiling(seen), l.Machine.Grouped(sh.Groups, rows, sh.N, depth)
 	if sh.Groups <= 1 && seen.Tiling.Persistent {
-		l.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K})
+		l.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: depth})
 		l.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K})
 	}
 	by, another := is.Seconds/was.Seconds, is.Rows != was.Rows || is.Columns != was.Columns
@@ -291,15 +299,19 @@ func (l *Laws) partKernel(captured []*workload.Op, p Part) *workload.Kernel {
 func (l *Laws) partOf(captured []*workload.Op, p Part) *workload.Kernel {
 	op, part, k, n, by := captured[0], *captured[0].Kernel, p.K, p.Of, len(captured)
 	sh, t := &part.Shape, &part.Tiling
-	if p.Weights && sh.N >= sh.M {
+	switch {
+	case p.Depth:
+		sh.K = portion(sh.K*int64(by), k, n)
+	case p.Weights && sh.N >= sh.M:
 		sh.N = portion(sh.N, k, n)
-	} else {
+	default:
 		sh.M = portion(sh.M*int64(by), k, n)
 	}
 	if !p.Weights && (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) {
 		sh.Kind = kernel.GEMMKind(sh.M, sh.N)
 	}
 	switch {
+	case p.Depth && (compiled(op) || t.TileM <= 0):
 	case sh.Kind == workload.GEMM && t.TileM > 0 && compiled(op):
 		was, is := rowsOfTiles(op.Shape, t.TileM), rowsOfTiles(*sh, t.TileM)
 		t.Tiles, t.WGs = int(int64(t.Tiles)*is/was), int(int64(t.WGs)*is/was)

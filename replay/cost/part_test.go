@@ -189,6 +189,55 @@ func TestBoundsOfParts(t *testing.T) {
 	})
 }
 
+// Gradients of weights of 12288 x 3072 in micro-batches of other rows, in us: medians of
+// nvjet_sm90_tst_192x192_64x3_1x2_h_bz_coopB_NTN in profiles of a pipeline of torch.distributed.pipelining on two H200 (torch 2.11).
+// Half of the depth takes more than half of the time.
+func TestDepthOfProducts(t *testing.T) {
+	l := lawsOf(plantest.H200(t, 1))
+	us := map[int64]float64{1024: 108.7, 2048: 205.8, 4096: 389.2}
+	product := func(depth int64) *workload.Op {
+		return &workload.Op{Kind: trace.Compute, End: trace.Time(1000 * us[depth]), Kernel: &workload.Kernel{
+			Name:   "nvjet_sm90_tst_192x192_64x3_1x2_h_bz_coopB_NTN",
+			Shape:  workload.Shape{Kind: workload.GEMM, M: 12288, N: 3072, K: depth, ElemSize: 2},
+			Tiling: workload.Tiling{TileM: 192, TileN: 192, Depth: 64, Tiles: 64 * 16, WGs: 132, Persistent: true},
+		}}
+	}
+	for from := range us {
+		for to := range us {
+			seen := slices.Repeat([]*workload.Op{product(from)}, int(max(1, to/from)))
+			part := l.Kernel(seen, cost.Part{Of: int(max(1, from/to)), Depth: true}).Op
+			if got := float64(part.Alone) / 1000; math.Abs(got/us[to]-1) > 0.05 || from == to && got != us[to] {
+				t.Errorf("of depth %d from %d: %.1f us, not %.1f", to, from, got, us[to])
+			}
+			if part.Shape.K != to {
+				t.Errorf("of depth %d from %d: depth %d", to, from, part.Shape.K)
+			}
+		}
+	}
+}
+
+// Parts of the depth of a product, one after another, each add to what is there: none takes less than its share, or more than the
+// whole, and a deeper product takes no more than several.
+func TestBoundsOfDepths(t *testing.T) {
+	l := lawsOf(plantest.H200(t, 1))
+	rapidtest.Check(t, func(t *rapid.T) {
+		took := trace.Time(rapid.IntRange(1_000, 1_000_000).Draw(t, "ns"))
+		op := &workload.Op{Kind: trace.Compute, End: took, Kernel: &workload.Kernel{Name: rapid.SampledFrom([]string{"nvjet", "triton_mm"}).Draw(t, "kernel")}}
+		side := func(name string) int64 { return 64 * rapid.Int64Range(1, 128).Draw(t, name) }
+		op.Shape = workload.Shape{Kind: workload.GEMM, M: side("M"), N: side("N"), K: side("K"), ElemSize: 2}
+		op.Tiling = workload.Tiling{TileM: 64, TileN: 64, Depth: 64, Tiles: int(op.Shape.M * op.Shape.N >> 12), WGs: int(op.Shape.M * op.Shape.N >> 12)}
+		n := rapid.IntRange(1, 8).Draw(t, "parts")
+		part := l.Kernel([]*workload.Op{op}, cost.Part{Of: n, Depth: true}).Op
+		if share := float64(took) / float64(n); float64(part.Alone) < share-1 || part.Alone > took {
+			t.Errorf("one of %d parts of the depth takes %d ns, the whole %d", n, part.Alone, took)
+		}
+		whole := l.Kernel(slices.Repeat([]*workload.Op{op}, n), cost.Part{Of: 1, Depth: true}).Op
+		if whole.Alone > took*trace.Time(n) {
+			t.Errorf("%d products in one take %d ns, each %d", n, whole.Alone, took)
+		}
+	})
+}
+
 // A quarter of a lookup takes more than a quarter of its time, and four quarters together
 // take less than four times one: medians of EmbeddingBag over 32768 and 8192 bags of 80
 // vectors in samples/measurements/2026-11-22-h200x2-steps, dlrm_d256_b32768. Its grid is

@@ -72,7 +72,7 @@ func executionRank(file string) int {
 // Add adds the call of an operator.
 func (x *Execution) Add(n Node) {
 	r := Recorded{ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton, declared: n.Schema != "" || strings.HasPrefix(n.Name, "aten::")}
-	r.Operator = OperatorOf(n.Name, n.Inputs.Shapes, n.Inputs.Types)
+	r.Operator = OperatorOf(n.Name, n.Inputs.Shapes, n.Inputs.Types, n.Inputs.Strides)
 	for i, t := range r.Operator.Types {
 		r.Operator.Types[i] = elementType(t)
 	}
@@ -101,14 +101,48 @@ func (x *Execution) Finish() {
 	x.resolve()
 }
 
-// OperatorOf reads the inputs of an operator: lists in JSON.
-func OperatorOf(name string, dims, types []byte) trace.Operator {
+// OperatorOf reads the inputs of an operator: lists in JSON. Without strides inputs count as contiguous.
+func OperatorOf(name string, dims, types, strides []byte) trace.Operator {
 	op := trace.Operator{Name: name}
 	op.Dims, op.Lists = shapes(dims)
+	op.Strides = uncommon(op.Dims, strides)
 	if json.Unmarshal(types, &op.Types) != nil {
 		op.Types = nil
 	}
 	return op
+}
+
+// uncommon reads "Input Strides", and keeps those of inputs that are not contiguous.
+func uncommon(dims [][]int64, b []byte) [][]int64 {
+	if b == nil {
+		return nil
+	}
+	strides, _ := shapes(b)
+	if len(strides) != len(dims) {
+		return nil
+	}
+	for i, s := range strides {
+		if len(s) != len(dims[i]) || contiguous(dims[i], s) {
+			strides[i] = nil
+		}
+	}
+	if !slices.ContainsFunc(strides, func(s []int64) bool { return s != nil }) {
+		return nil
+	}
+	return strides
+}
+
+// contiguous reports whether the last axis is the innermost in memory, and so on, without gaps. An axis of size 1 counts too: its
+// stride tells where it would be if it were longer.
+func contiguous(dims, strides []int64) bool {
+	next := int64(1)
+	for i, size := range slices.Backward(dims) {
+		if strides[i] != next {
+			return false
+		}
+		next *= size
+	}
+	return true
 }
 
 // Causal reports whether an operator is attention in which a query sees the keys up to its own place, by the

@@ -244,12 +244,31 @@ func (w *rankWriter) inputs(op *trace.Operator) {
 	for i, d := range op.Dims {
 		dims[i] = append([]int64{}, d...) // [] for what is no tensor
 	}
-	for _, x := range []struct {
+	type input struct {
 		name string
 		list any
-	}{{"Input Dims", dims}, {"Input type", op.Types}} {
+	}
+	inputs := []input{{"Input Dims", dims}, {"Input type", op.Types}}
+	if op.Strides != nil {
+		inputs = append(inputs, input{"Input Strides", stridesOf(op)})
+	}
+	for _, x := range inputs {
 		text, _ := json.Marshal(x.list) // numbers and texts
 		w.raw(`,"`, x.name, `":`)
 		w.b = append(w.b, text...)
 	}
+}
+
+// stridesOf are the strides of all inputs of an operator, those that are contiguous too.
+func stridesOf(op *trace.Operator) [][]int64 {
+	all := make([][]int64, len(op.Dims))
+	for i, dims := range op.Dims {
+		all[i] = make([]int64, len(dims))
+		next := int64(1)
+		for k, size := range slices.Backward(dims) {
+			all[i][k], next = next, next*size
+		}
+		copy(all[i], op.Strides[i])
+	}
+	return all
 }

@@ -141,6 +141,7 @@ func (d *reader) operands(e *event) int32 {
 	k := append(d.key[:0], e.name...)
 	k = append(k, e.args.dims...)
 	k = append(k, e.args.types...)
+	k = append(k, e.args.strides...)
 	causal := assemble.Causal(e.name, e.args.concrete)
 	if causal {
 		k = append(k, "causal"...)
@@ -149,7 +150,7 @@ func (d *reader) operands(e *event) int32 {
 	if row, ok := d.ops[string(k)]; ok { // without allocating
 		return row
 	}
-	o := assemble.OperatorOf(d.string(e.name), e.args.dims, e.args.types)
+	o := assemble.OperatorOf(d.string(e.name), e.args.dims, e.args.types, e.args.strides)
 	o.Causal = causal
 	row := d.Builder.AddOperator(o)
 	d.ops[string(k)] = row

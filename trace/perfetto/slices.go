@@ -144,7 +144,7 @@ func (d *reader) operator(s *slice) int32 {
 	}
 	key := s.name + "\x00" + s.notes.dims + s.notes.types
 	return trace.Memo(d.operators, key, func() int32 {
-		return d.Builder.AddOperator(assemble.OperatorOf(s.name, []byte(s.notes.dims), []byte(s.notes.types))) + 1
+		return d.Builder.AddOperator(assemble.OperatorOf(s.name, []byte(s.notes.dims), []byte(s.notes.types), nil)) + 1
 	})
 }
 
