@@ -36,7 +36,7 @@ func (p *pipelinePlan) groupsHost(rank, groups int) trace.Time {
 	if rank < len(p.w.Calls) && p.w.Calls[rank] > 0 {
 		call = float64(p.w.Calls[rank])
 	}
-	return trace.Time(call * float64(groups) * (groupCalls + searchCalls*float64(groups)))
+	return trace.Time(call*float64(groups)*(groupCalls+searchCalls*float64(groups))) + p.slowly(rank, groups, call)
 }
 
 // callHalves adds what the calls take to the planned halves (rule W21).

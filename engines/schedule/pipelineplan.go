@@ -40,6 +40,7 @@ type pipelinePlan struct {
 	ids     map[place][]int32 // of captured micro-batches
 	pieces  map[place][]pipelinePiece
 	without map[int32]bool // by op: captured ones that the planned micro-batches do not run
+	wakes   []wakes        // by rank
 }
 
 // A place is a chunk of an iteration with the layers of a rank.
@@ -87,6 +88,9 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 			p.Issues[ids[i]] = cost
 		}
 	}
+	for rank := range rd.w.World {
+		p.wakes = append(p.wakes, rd.wakesOf(rank))
+	}
 	if samples := rd.samples(); samples > 1 && int64(micros) == samples*int64(rd.micros) {
 		p.leaveOut(samples)
 	}
@@ -107,6 +111,7 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 		return p, ""
 	}
 	p.message()
+	p.handOver()
 	p.Hosts = p.messageHosts()
 	p.inTurns = inGroups(schedule)
 	p.hold()
