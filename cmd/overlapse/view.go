@@ -190,7 +190,11 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0), CopyOf: results.CopiesOf(w)})
-		opts.Times = append(opts.Times, timeOf(r, func(row *results.Row) bool { return row.At == i }))
+		time := timeOf(r, func(row *results.Row) bool { return row.At == i })
+		if time.Step > 0 { // as drawn: the answer's time is relative to the captured one (rule L6)
+			time.Step = plan.StepsOf(w, out.Result.Run).Time()
+		}
+		opts.Times = append(opts.Times, time)
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	if o.beside && !answer && len(views) == 2 {

@@ -11,7 +11,7 @@ import (
 
 // A strategy that panicked fails the command, also with --strategy all.
 func TestDefectFails(t *testing.T) {
-	out := compare.Outcome{Selection: engines.PlainSelection(), Why: compare.DefectPrefix + "x", Err: &guard.PanicError{Value: "x"}}
+	out := compare.Outcome{Selection: engines.CapturedSelection(), Why: compare.DefectPrefix + "x", Err: &guard.PanicError{Value: "x"}}
 	f := Flags{Strategy: "all"}
 	if err := f.FailedError([]compare.Outcome{out}); err != out.Err {
 		t.Errorf("got %v", err)
