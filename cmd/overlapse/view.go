@@ -274,7 +274,9 @@ func stated(file string, views []layout.View, opts *tui.Options) {
 		views[0].Name = result.Rows[0].Name()
 	}
 	for _, v := range views {
-		opts.Times = append(opts.Times, timeOf(result, func(row *results.Row) bool { return row.Name() == cmp.Or(v.Name, v.Run.Name) }))
+		time := timeOf(result, func(row *results.Row) bool { return row.Name() == cmp.Or(v.Name, v.Run.Name) })
+		time.Step = 0 // of the drawing it is not known: the answer's time is relative to the captured one (rule L6)
+		opts.Times = append(opts.Times, time)
 	}
 }
 
