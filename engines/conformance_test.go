@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -25,8 +24,8 @@ import (
 // stays above the physical bounds.
 func conform(t *testing.T, s plan.Selection, w *workload.Workload, m machine.Machine) string {
 	t.Helper()
-	run := func() compare.Outcome {
-		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
+	run := func() engines.Outcome {
+		out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,13 @@
-// Package engines is the table of overlap strategies and the parser of their names and
-// settings.
+// Package engines is the table of overlap strategies and the parser of their names and settings, and plans and simulates
+// them on one workload: their times and how these vary between runs.
+//
+//	engines.go    the table; select.go reads names and settings
+//	instances.go  which operations ran beside others, and which are the same work
+//	isolate.go    from these, what operations take alone, without the interference of the captured schedule
+//	compare.go    a strategy planned and simulated from those times at the clock that it settles at; several side by side
+//	relative.go   its time relative to that of the captured schedule, simulated in the same way
+//	races.go      its mean over the orders in which kernels may be dispatched
+//	mixed.go      strategies on one kind of pair, and the mix of the best on each
 package engines
 
 import (

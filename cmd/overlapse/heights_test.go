@@ -64,7 +64,6 @@ var folders = map[string]folder{
 	"replay/lift":        {height: 4, uses: []string{"github.com/goccy/go-yaml"}, siblings: []string{"replay/cost", "replay/lift/kernel"}},
 
 	"engines/plan":    {height: 4, siblings: []string{"replay/cost", "replay/edit", "replay/lift", "replay/lift/kernel"}},
-	"engines/compare": {height: 5, siblings: []string{"engines/schedule"}},
 	"engines":         {height: 6},
 	"engines/verdict": {height: 7},
 	"engines/score":   {height: 8, uses: []string{"github.com/goccy/go-yaml"}},

@@ -22,7 +22,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -198,7 +197,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	if o.beside && !answer && len(views) == 2 {
-		at := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool { return out.Result != nil })
+		at := slices.IndexFunc(r.Outcomes, func(out engines.Outcome) bool { return out.Result != nil })
 		changes, said := r.Changes(w.Run, at)
 		opts.Verdict += "; in a step: " + said
 		views, starts = append(views, layout.View{Run: changes, Name: "what changes"}), append(starts, starts[0])
@@ -244,7 +243,7 @@ func (a *app) recommend(
 		return nil, err
 	}
 	for _, v := range r.Verdict.Each() {
-		i := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool {
+		i := slices.IndexFunc(r.Outcomes, func(out engines.Outcome) bool {
 			return v.Kind == verdict.Winner && out.Strategy.Name == v.Strategy && maps.Equal(out.Values, v.Parameters)
 		})
 		if i >= 0 {

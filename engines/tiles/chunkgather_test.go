@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -39,7 +38,7 @@ func TestGatherBehindGEMM(t *testing.T) {
 	m := plantest.H200(t, 2)
 	l := &m.Launch
 	l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
-	out, err := compare.Run(w, m, sel[0], plan.Scenario{Race: plan.CommFirst}, replay.Options{})
+	out, err := engines.Run(w, m, sel[0], plan.Scenario{Race: plan.CommFirst}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}

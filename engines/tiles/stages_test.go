@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -16,7 +16,7 @@ import (
 
 // onRankZero are the GEMMs and what lies between them, of the first step on
 // rank 0, in order of their starts: G, e, and c for copies.
-func onRankZero(t *testing.T, w *workload.Workload, out compare.Outcome) string {
+func onRankZero(t *testing.T, w *workload.Workload, out engines.Outcome) string {
 	t.Helper()
 	if out.Result == nil {
 		t.Fatal(out.Why)
@@ -44,7 +44,7 @@ func onRankZero(t *testing.T, w *workload.Workload, out compare.Outcome) string 
 // from the dispatch through both GEMMs to the combine; else each pair is cut by itself.
 func TestGatherAndCombineArePipelined(t *testing.T) {
 	m := plantest.H200(t, 4)
-	bytes := func(out compare.Outcome) (sent float64) {
+	bytes := func(out engines.Outcome) (sent float64) {
 		for _, x := range out.Result.Traffic {
 			if x.Resource == replay.Egress {
 				sent += x.Bytes

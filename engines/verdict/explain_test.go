@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay"
@@ -15,7 +14,7 @@ import (
 )
 
 // explained runs every engine that applies, with causes.
-func explained(t testing.TB, s plantest.Spec) (outs []compare.Outcome, all []Explanation) {
+func explained(t testing.TB, s plantest.Spec) (outs []engines.Outcome, all []Explanation) {
 	t.Helper()
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
 	for _, e := range engines.All() {
@@ -23,7 +22,7 @@ func explained(t testing.TB, s plantest.Spec) (outs []compare.Outcome, all []Exp
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Causes: true})
+		out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Causes: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,12 +40,12 @@ func TestLimitOfPartOfAMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Causes: true, Limits: true})
+	out, err := engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Causes: true, Limits: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := TimesOf(w, out)
-	if whole := l.Total(); l.Compute == 0 || compare.Abs(whole-out.Time) > out.Time/1000 {
+	if whole := l.Total(); l.Compute == 0 || engines.Abs(whole-out.Time) > out.Time/1000 {
 		t.Errorf("%+v add up to %d of %d", l, whole, out.Time)
 	}
 }
@@ -59,7 +58,7 @@ func TestTimesOfAnEarlierRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ func TestExplanationsAddUp(t *testing.T) {
 		outs, all := explained(t, s)
 		for i, e := range all {
 			what := fmt.Sprintf("%s: %s", name, outs[i].Strategy.Name)
-			if one := cmp.Or(outs[i].Simulated, outs[i].Time); compare.Abs(e.Time/trace.Time(e.Rounds)-one) > 1 {
+			if one := cmp.Or(outs[i].Simulated, outs[i].Time); engines.Abs(e.Time/trace.Time(e.Rounds)-one) > 1 {
 				t.Errorf("%s: %d iterations take %d, one takes %d", what, e.Rounds, e.Time, one)
 			}
 			if n := len(e.Path); n == 0 || n > maxLinks {
@@ -116,7 +115,7 @@ func TestExplanationsAddUp(t *testing.T) {
 			for _, p := range e.Versus.Parts {
 				change += p.Time
 			}
-			if n := trace.Time(len(e.Parts) + len(all[0].Parts)); compare.Abs(change-e.Versus.Change) > n { // one iteration of several is rounded
+			if n := trace.Time(len(e.Parts) + len(all[0].Parts)); engines.Abs(change-e.Versus.Change) > n { // one iteration of several is rounded
 				t.Errorf("%s: differences add up to %d, want %d", what, change, e.Versus.Change)
 			}
 		}
@@ -133,7 +132,7 @@ func TestExplanationsOfWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	explain := func(from, to trace.Time) (Explanation, trace.Time) {
-		out, err := compare.Run(w, m, plan.Selection{Strategy: tiles.Decompose, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
+		out, err := engines.Run(w, m, plan.Selection{Strategy: tiles.Decompose, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
 		if err != nil || out.Result == nil {
 			t.Fatal(err, out.Why)
 		}
@@ -187,7 +186,7 @@ func TestBulkIsExplained(t *testing.T) {
 		}
 		want := map[string]trace.Time{"computation": plantest.MoeDown.Gemm, "communication": plantest.MoeDown.Comm}
 		for _, p := range e.Parts {
-			if w := want[p.What]; w > 0 && compare.Abs(p.Time-w)*50 > w {
+			if w := want[p.What]; w > 0 && engines.Abs(p.Time-w)*50 > w {
 				t.Errorf("%s takes %d of the critical path, want about %d", p.What, p.Time, w)
 			}
 			delete(want, p.What)

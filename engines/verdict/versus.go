@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -61,7 +61,7 @@ func (v *versus) Sentence() string {
 	var gains, pays []string
 	most := trace.Time(0)
 	for _, p := range v.Parts {
-		most = max(most, compare.Abs(p.Time))
+		most = max(most, engines.Abs(p.Time))
 	}
 	for i := range v.Parts {
 		gain, pay := v.Parts[i], v.Parts[len(v.Parts)-1-i]

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -23,11 +23,11 @@ import (
 func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, opts replay.Options, chosen bool) error {
 	captured := map[int]verdict.Explanation{} // by phase
 	if r.reference.Unexplained == "" {
-		base := []compare.Outcome{r.reference}
+		base := []engines.Outcome{r.reference}
 		if base[0].Program == nil { // its causes were not recorded, as nobody chose it
 			again := replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}
 			var err error
-			if base, err = compare.Compare(r.workload, m, []plan.Selection{r.reference.Selection}, r.scenario, again, nil); err != nil {
+			if base, err = engines.Compare(r.workload, m, []plan.Selection{r.reference.Selection}, r.scenario, again, nil); err != nil {
 				return err
 			}
 		}
@@ -36,7 +36,7 @@ func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machi
 		}
 		changes := verdict.WhatIfs(&m)
 		bar := con.Progress(len(changes), "replaying what-ifs")
-		found, err := verdict.Under(r.workload, m, []compare.Outcome{r.reference}, changes, opts.Stop, func() { bar.Add(1) })
+		found, err := verdict.Under(r.workload, m, []engines.Outcome{r.reference}, changes, opts.Stop, func() { bar.Add(1) })
 		if bar.Finish(); err != nil {
 			return Stopped(ctx, err)
 		}

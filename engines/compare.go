@@ -1,12 +1,4 @@
-// Package compare plans and simulates strategies on one workload: their times and how these vary between runs.
-//
-//	instances.go  which operations ran beside others, and which are the same work
-//	isolate.go    from these, what operations take alone, without the interference of the captured schedule
-//	compare.go    a strategy planned and simulated from those times at the clock that it settles at; several side by side
-//	relative.go   its time relative to that of the captured schedule, simulated in the same way
-//	races.go      its mean over the orders in which kernels may be dispatched
-//	mixed.go      strategies on one kind of pair, and the mix of the best on each
-package compare
+package engines
 
 import (
 	"cmp"

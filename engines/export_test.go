@@ -1,4 +1,4 @@
-package compare
+package engines
 
 import "github.com/overlapse/overlapse/trace"
 

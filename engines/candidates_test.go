@@ -1,11 +1,10 @@
-package compare_test
+package engines_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/trace"
@@ -19,7 +18,7 @@ func TestGainIsBeyondBulk(t *testing.T) {
 		times [4]trace.Time
 		best  int
 	}{{[4]trace.Time{997, 996, 993, 900}, -1}, {[4]trace.Time{1003, 1003, 994, 900}, 2}, {[4]trace.Time{997, 990, 993, 900}, 1}} {
-		var p compare.PairChoice
+		var p engines.PairChoice
 		for i, s := range sel {
 			p.Outcomes = append(p.Outcomes, taking(s, c.times[i], ""))
 		}
@@ -75,8 +74,8 @@ func TestCandidates(t *testing.T) {
 }
 
 // taking is the outcome of a selection that takes a time, or does not run.
-func taking(s plan.Selection, t trace.Time, why string) compare.Outcome {
-	out := compare.Outcome{Selection: s, Why: why}
+func taking(s plan.Selection, t trace.Time, why string) engines.Outcome {
+	out := engines.Outcome{Selection: s, Why: why}
 	out.Time, out.Expected = t, t
 	return out
 }

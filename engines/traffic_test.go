@@ -1,10 +1,10 @@
-package compare_test
+package engines_test
 
 import (
 	"math"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -26,11 +26,11 @@ func TestTrafficWithinMemoryRate(t *testing.T) {
 				op.Kernel, op.Read = &k, c.listed*rate*plan.Seconds(op.Dur())
 			}
 		}
-		out, err := compare.Run(w, m, enginetest.MustParse(t, "bulk")[0], plan.Scenario{}, replay.Options{})
+		out, err := engines.Run(w, m, enginetest.MustParse(t, "bulk")[0], plan.Scenario{}, replay.Options{})
 		if err != nil || out.Time < 230_000 || out.Time > 300_000 {
 			t.Errorf("%g times the memory's rate: bulk takes %d ns, %v", c.listed, out.Time, err)
 		}
-		alone, err := compare.Isolate(w, m, nil)
+		alone, err := engines.Isolate(w, m, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

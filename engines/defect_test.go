@@ -1,10 +1,10 @@
-package compare_test
+package engines_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -16,7 +16,7 @@ func TestDefectIsARow(t *testing.T) {
 	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "captured,multistream,bulk")
 	sel[1].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, string) { panic("no such tile") }
-	out, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	out, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +25,10 @@ func TestDefectIsARow(t *testing.T) {
 			t.Errorf("%s: %v: %s", sel[i].Strategy.Name, got, out[i].Why)
 		}
 	}
-	if err := compare.Defect(out...); err == nil || !strings.HasPrefix(out[1].Why, compare.DefectPrefix+"no such tile at ") {
+	if err := engines.Defect(out...); err == nil || !strings.HasPrefix(out[1].Why, engines.DefectPrefix+"no such tile at ") {
 		t.Errorf("%v: %q", err, out[1].Why)
 	}
-	if err := compare.Defect(out[0], out[2]); err != nil {
+	if err := engines.Defect(out[0], out[2]); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,11 +1,11 @@
-package compare_test
+package engines_test
 
 import (
 	"slices"
 	"sync"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -17,7 +17,7 @@ func TestSameProgramIsSimulatedOnce(t *testing.T) {
 	t.Parallel()
 	w := plantest.LiftSample(t, "fsdp-step")
 	m := plantest.H200(t, w.World)
-	alone, err := compare.Isolate(w, m, nil)
+	alone, err := engines.Isolate(w, m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,13 +30,13 @@ func TestSameProgramIsSimulatedOnce(t *testing.T) {
 			simulated = append(simulated, run)
 		}
 	}}
-	control, err := compare.Control(alone, m, plan.Scenario{}, o)
+	control, err := engines.Control(alone, m, plan.Scenario{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var outs []compare.Outcome
+	var outs []engines.Outcome
 	for _, settings := range []string{"multistream,bulk,multistream:prefetch=1,multistream:prefetch=2", "bulk:channels=64"} {
-		more, err := compare.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, o, nil)
+		more, err := engines.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, o, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

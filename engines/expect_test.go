@@ -1,11 +1,10 @@
-package compare_test
+package engines_test
 
 import (
 	"math"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -32,7 +31,7 @@ func TestExpected(t *testing.T) {
 		m := plantest.H200(t, c.ranks)
 		fell := map[plan.RaceOutcome]float64{}
 		for _, race := range []plan.RaceOutcome{plan.GEMMFirst, plan.CommFirst, plan.RanksDiffer} {
-			out, err := compare.Run(w, m, sel[0], plan.Scenario{Race: race}, replay.Options{})
+			out, err := engines.Run(w, m, sel[0], plan.Scenario{Race: race}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +41,7 @@ func TestExpected(t *testing.T) {
 			fell[race] = float64(out.Time)
 		}
 		for i, s := range sel {
-			out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
+			out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +69,7 @@ shape: {tokens: 8192, hidden: 8192}
 `
 	of := func(text string) trace.Time {
 		w, m := plantest.OperatorOf(t, text)
-		out, err := compare.Run(w, m, enginetest.MustParse(t, "decompose:chunks=4")[0], plan.Scenario{}, replay.Options{})
+		out, err := engines.Run(w, m, enginetest.MustParse(t, "decompose:chunks=4")[0], plan.Scenario{}, replay.Options{})
 		if err != nil || out.Best == out.Worst {
 			t.Fatalf("%v, from %d to %d ns: no races", err, out.Best, out.Worst)
 		}

@@ -1,4 +1,4 @@
-package compare_test
+package engines_test
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -94,7 +93,7 @@ func TestSampleOfEqualSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcomes, err := compare.Compare(w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, nil)
+		outcomes, err := engines.Compare(w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

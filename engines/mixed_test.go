@@ -1,4 +1,4 @@
-package compare_test
+package engines_test
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -27,11 +26,11 @@ func TestComparePairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	base, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, base, replay.Options{}, nil)
+	choices, mixed, err := engines.Pairs(w, m, sel, plan.Scenario{}, base, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +70,8 @@ func TestOnPairs(t *testing.T) {
 			all = append(all, i)
 		}
 		times := map[string]trace.Time{}
-		for name, e := range map[string]plan.Strategy{"": s.Strategy, "all": compare.On(s.Strategy, all), "none": compare.On(s.Strategy, []int{})} {
-			out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: s.Values}, plan.Scenario{}, replay.Options{})
+		for name, e := range map[string]plan.Strategy{"": s.Strategy, "all": engines.On(s.Strategy, all), "none": engines.On(s.Strategy, []int{})} {
+			out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: s.Values}, plan.Scenario{}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +127,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 			mine[id] = true
 		}
 		planAll := func(s plan.Selection, rows ...int) (own, others []string) {
-			p, err := schedule.Planned(compare.On(s.Strategy, rows), w, m, s.Values, plan.Scenario{})
+			p, err := schedule.Planned(engines.On(s.Strategy, rows), w, m, s.Values, plan.Scenario{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,11 +173,11 @@ func TestSettingsOfParts(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "bulk:graph=on,bulk")
 	kinds := workload.Pairs(w)
-	choices := []compare.PairChoice{
-		{PairSummary: kinds[0], Outcomes: []compare.Outcome{taking(sel[0], 1, "")}},
-		{PairSummary: kinds[2], Outcomes: []compare.Outcome{taking(sel[1], 2, "")}},
+	choices := []engines.PairChoice{
+		{PairSummary: kinds[0], Outcomes: []engines.Outcome{taking(sel[0], 1, "")}},
+		{PairSummary: kinds[2], Outcomes: []engines.Outcome{taking(sel[1], 2, "")}},
 	}
-	p, err := schedule.Planned(compare.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{})
+	p, err := schedule.Planned(engines.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,15 +216,15 @@ func TestSettingsOfParts(t *testing.T) {
 // Where nothing is gained nothing is mixed.
 func TestMixOfNothing(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
-	choices := []compare.PairChoice{{Outcomes: []compare.Outcome{taking(plan.Selection{}, 997, "")}}, {Outcomes: []compare.Outcome{taking(plan.Selection{}, 900, "does not")}}}
+	choices := []engines.PairChoice{{Outcomes: []engines.Outcome{taking(plan.Selection{}, 997, "")}}, {Outcomes: []engines.Outcome{taking(plan.Selection{}, 900, "does not")}}}
 	for k := range choices {
 		choices[k].Choose(1000, false)
 	}
-	if slices.ContainsFunc(choices, func(c compare.PairChoice) bool { return c.Best >= 0 }) {
+	if slices.ContainsFunc(choices, func(c engines.PairChoice) bool { return c.Best >= 0 }) {
 		t.Fatal("a gain of 0.3 % or of a strategy that does not apply was chosen")
 	}
 	var na *plan.NotApplicable
-	if _, err := schedule.Planned(compare.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{}); !errors.As(err, &na) {
+	if _, err := schedule.Planned(engines.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{}); !errors.As(err, &na) {
 		t.Errorf("planned %v", err)
 	}
 }
@@ -234,11 +233,11 @@ func TestMixOfNothing(t *testing.T) {
 func TestOneKindOfPair(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "fused,onesided,decompose")
-	known, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	known, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, taking(plan.Selection{}, trace.Infinity, ""), replay.Options{}, nil)
+	choices, mixed, err := engines.Pairs(w, m, sel, plan.Scenario{}, taking(plan.Selection{}, trace.Infinity, ""), replay.Options{}, nil)
 	if err != nil || len(choices) != 1 || mixed.Result == nil || mixed.Result.Run.Name != mixed.String() {
 		t.Fatalf("%d kinds, mixed %q, error %v", len(choices), mixed.Why, err)
 	}
