@@ -41,6 +41,7 @@ type pipelinePlan struct {
 	pieces  map[place][]pipelinePiece
 	without map[int32]bool // by op: captured ones that the planned micro-batches do not run
 	wakes   []wakes        // by rank
+	more    samplesKernels // that the planned micro-batches run, and captured ones do not
 }
 
 // A place is a chunk of an iteration with the layers of a rank.
@@ -93,6 +94,8 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 	}
 	if samples := rd.samples(); samples > 1 && int64(micros) == samples*int64(rd.micros) {
 		p.leaveOut(samples)
+	} else if samples == 1 && micros < rd.micros {
+		p.more = rd.onlyForMore()
 	}
 	if rd.splits && (schedule != "zb" || p.halves) {
 		p.callWhole()
@@ -251,7 +254,7 @@ func (p *pipelinePlan) take(at place) {
 			others = append(others, captured(first+i))
 		}
 		if joined := p.join(ids, others, late); joined != nil {
-			p.pieces[at] = joined
+			p.pieces[at] = p.forSamples(joined, int64(by))
 			continue
 		}
 		for _, ids := range append([][]int32{ids}, others...) { // one after another
