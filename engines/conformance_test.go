@@ -276,6 +276,7 @@ func TestSelections(t *testing.T) {
 		"decompose:chunks=-1":                   `decompose: chunks: "-1" is not a whole number`,
 		"decompose:priority=high":               `decompose: priority: "high" is none of off, on`,
 		"decompose:chunks":                      `decompose: "chunks" is not name=value`,
+		"multistream:microbatches=16":           `multistream: microbatches=16 has no effect without schedule=gpipe|1f1b|interleaved|zb`,
 	} {
 		sel, err := engines.ParseSelection(in)
 		got := ""

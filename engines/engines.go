@@ -56,12 +56,6 @@ func CapturedSelection() plan.Selection {
 	return plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}
 }
 
-// PlainSelection is the schedule that overlaps nothing, with its defaults.
-func PlainSelection() plan.Selection {
-	v, _ := schedule.Bulk.Values(nil)
-	return plan.Selection{Strategy: schedule.Bulk, Values: v}
-}
-
 const maxSettings = 64 << 10 // bytes of a file of settings
 
 // ReadSettings reads a file of a strategy's settings, a line "name: value" each, as a selection

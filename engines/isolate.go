@@ -83,7 +83,7 @@ func limitTraffic(op *workload.Op, m *machine.Machine) {
 	most := m.GPU.Memory.Value * plan.Seconds(op.Dur())
 	switch all := op.Read + op.Write; {
 	case op.Kind != trace.Compute || most <= 0 || all <= most:
-	case all > notItsOwn*most && op.Shape.Kind == workload.Elementwise:
+	case all > notItsOwn*most && (op.Shape.Kind == workload.Elementwise || op.Moves && op.Shape.Kind == workload.NoShape):
 		op.Read, op.Write = 0, 0
 	default:
 		op.Read, op.Write = op.Read*most/all, op.Write*most/all

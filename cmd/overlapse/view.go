@@ -189,7 +189,11 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0), CopyOf: results.CopiesOf(w)})
-		opts.Times = append(opts.Times, timeOf(r, func(row *results.Row) bool { return row.At == i }))
+		time := timeOf(r, func(row *results.Row) bool { return row.At == i })
+		if time.Step > 0 { // as drawn: the answer's time is relative to the captured one (rule L6)
+			time.Step = plan.StepsOf(w, out.Result.Run).Time()
+		}
+		opts.Times = append(opts.Times, time)
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	if o.beside && !answer && len(views) == 2 {
@@ -269,7 +273,9 @@ func stated(file string, views []layout.View, opts *tui.Options) {
 		views[0].Name = result.Rows[0].Name()
 	}
 	for _, v := range views {
-		opts.Times = append(opts.Times, timeOf(result, func(row *results.Row) bool { return row.Name() == cmp.Or(v.Name, v.Run.Name) }))
+		time := timeOf(result, func(row *results.Row) bool { return row.Name() == cmp.Or(v.Name, v.Run.Name) })
+		time.Step = 0 // of the drawing it is not known: the answer's time is relative to the captured one (rule L6)
+		opts.Times = append(opts.Times, time)
 	}
 }
 

@@ -204,19 +204,19 @@ func TestSentence(t *testing.T) {
 	}{
 		{
 			versus{"bulk", -30_000, []Part{{"communication", -50_000}, {"computation", 20_000}}, []Part{{"nccl", -50_000}, {"gemm<half>(float*)", 20_000}}, 0},
-			"wins 30.0 µs (3.0 %) against bulk: saves 50.0 µs of communication, but pays 20.0 µs of computation (above all gemm, 20.0 µs longer)",
+			"saves 50.0 µs of communication, but pays 20.0 µs of computation (above all gemm, 20.0 µs longer)",
 		},
 		{
 			versus{"bulk", 70_000, []Part{{"copies", -100}, {"the host", 30_000}, {"computation", 40_100}}, nil, 0},
-			"loses 70.0 µs (7.0 %) against bulk: pays 40.1 µs of computation and 30.0 µs of the host",
+			"pays 40.1 µs of computation and 30.0 µs of the host",
 		},
-		{versus{"bulk", 100, nil, nil, 0}, "takes as long as bulk"},
+		{versus{"captured", 100, nil, nil, 0}, "the critical path of the captured schedule"},
 		{
 			versus{"bulk", 5_000, []Part{{"computation", 5_000}}, []Part{{"gemm", 5_000}}, 2_500},
-			"loses 5.0 µs (0.5 %) against bulk: pays 5.0 µs of computation (above all gemm, 5.0 µs longer: its workgroups found slots up to 2.5 µs late)",
+			"pays 5.0 µs of computation (above all gemm, 5.0 µs longer: its workgroups found slots up to 2.5 µs late)",
 		},
 	} {
-		if got := c.v.Sentence(1_000_000); got != c.want {
+		if got := c.v.Sentence(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // A strategy that panicked fails the command, also with --strategy all.
 func TestDefectFails(t *testing.T) {
-	out := engines.Outcome{Selection: engines.PlainSelection(), Why: engines.DefectPrefix + "x", Err: &guard.PanicError{Value: "x"}}
+	out := engines.Outcome{Selection: engines.CapturedSelection(), Why: engines.DefectPrefix + "x", Err: &guard.PanicError{Value: "x"}}
 	f := Flags{Strategy: "all"}
 	if err := f.FailedError([]engines.Outcome{out}); err != out.Err {
 		t.Errorf("got %v", err)

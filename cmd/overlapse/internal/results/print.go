@@ -203,7 +203,7 @@ func (r *Replayed) capturedTimes() (times, profiled string) {
 func (r *Replayed) Step() (text string, shown trace.Time) {
 	text, profiled := r.capturedTimes()
 	if r.Phases == nil {
-		text, shown = trace.Micros(r.reference.Expected), r.reference.Expected
+		text, shown = trace.Micros(r.reference.Expected), trace.Time(r.Measured)
 	}
 	switch {
 	case profiled == "":
