@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
@@ -30,7 +30,7 @@ func TestOneBase(t *testing.T) {
 		agree(t, name+" at the settled clock", w, m, plan.Scenario{Clock: plan.SettledClock})
 		for _, gpu := range []string{"h100", "mi300x"} {
 			to := machinetest.Load(t, gpu)
-			alone, err := compare.Isolate(w, m, nil)
+			alone, err := engines.Isolate(w, m, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,12 +48,12 @@ func TestGraphStaysGraph(t *testing.T) {
 	for _, batch := range []string{"b1", "b32"} {
 		w := plantest.LiftSample(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_decode_tp_"+batch+"_allreducenccl_graphTrue")
 		m := plantest.H200(t, w.World)
-		outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream"), plan.Scenario{}, replay.Options{}, nil)
+		outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream"), plan.Scenario{}, replay.Options{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, out := range outs[1:] {
-			if off := compare.Abs(out.Time - outs[0].Time); off*100 > outs[0].Time {
+			if off := engines.Abs(out.Time - outs[0].Time); off*100 > outs[0].Time {
 				t.Errorf("%s: %s takes %d ns, captured %d", batch, out, out.Time, outs[0].Time)
 			}
 		}
@@ -72,7 +72,7 @@ func withRanks(t *testing.T, w *workload.Workload, n int) (*workload.Workload, m
 		t.Fatal(err)
 	}
 	from, to := plantest.H200(t, w.World), plantest.H200(t, resized.World)
-	alone, err := compare.Isolate(w, from, nil)
+	alone, err := engines.Isolate(w, from, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +81,12 @@ func withRanks(t *testing.T, w *workload.Workload, n int) (*workload.Workload, m
 
 func agree(t *testing.T, name string, w *workload.Workload, m machine.Machine, sc plan.Scenario) {
 	t.Helper()
-	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk"), sc, replay.Options{}, nil)
+	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk"), sc, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", name, err))
 	}
 	captured, bulk := outs[0].Expected, outs[1].Expected
-	if off := compare.Abs(captured - bulk); outs[0].Why != "" || outs[1].Why != "" || off*100 > captured {
+	if off := engines.Abs(captured - bulk); outs[0].Why != "" || outs[1].Why != "" || off*100 > captured {
 		t.Errorf("%s: captured %d ns (%s), bulk %d ns (%s)", name, captured, outs[0].Why, bulk, outs[1].Why)
 	}
 }
@@ -115,11 +115,11 @@ func TestPairsInPlaceOfThemselves(t *testing.T) {
 				},
 			}
 			captured := enginetest.Outcome(t, w, m, "captured", nil)
-			out, err := compare.Run(w, m, plan.Selection{Strategy: itself}, plan.Scenario{}, replay.Options{})
+			out, err := engines.Run(w, m, plan.Selection{Strategy: itself}, plan.Scenario{}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if off := compare.Abs(out.Time - captured.Time); taken == 0 || off*200 > captured.Time {
+			if off := engines.Abs(out.Time - captured.Time); taken == 0 || off*200 > captured.Time {
 				t.Errorf("%s, unprofiled %t: %d pairs take %d ns, captured %d", of, unprofiled, taken, out.Time, captured.Time)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -25,8 +24,8 @@ import (
 // stays above the physical bounds.
 func conform(t *testing.T, s plan.Selection, w *workload.Workload, m machine.Machine) string {
 	t.Helper()
-	run := func() compare.Outcome {
-		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
+	run := func() engines.Outcome {
+		out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,6 +276,7 @@ func TestSelections(t *testing.T) {
 		"decompose:chunks=-1":                   `decompose: chunks: "-1" is not a whole number`,
 		"decompose:priority=high":               `decompose: priority: "high" is none of off, on`,
 		"decompose:chunks":                      `decompose: "chunks" is not name=value`,
+		"multistream:microbatches=16":           `multistream: microbatches=16 has no effect without schedule=gpipe|1f1b|interleaved|zb`,
 	} {
 		sel, err := engines.ParseSelection(in)
 		got := ""

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
@@ -83,9 +83,9 @@ func TestCopiesOfALateHost(t *testing.T) {
 }
 
 // run is the schedule with copies ahead, and its change of the captured time.
-func run(t *testing.T, w *workload.Workload) (out compare.Outcome, change float64) {
+func run(t *testing.T, w *workload.Workload) (out engines.Outcome, change float64) {
 	t.Helper()
-	outs, err := compare.Compare(w, plantest.H200(t, 1), enginetest.MustParse(t, "captured,multistream:copies=ahead"), plan.Scenario{}, replay.Options{}, nil)
+	outs, err := engines.Compare(w, plantest.H200(t, 1), enginetest.MustParse(t, "captured,multistream:copies=ahead"), plan.Scenario{}, replay.Options{}, nil)
 	if err != nil || outs[1].Why != "" {
 		t.Fatal(err, outs[1].Why)
 	}

@@ -1,5 +1,13 @@
-// Package engines is the table of overlap strategies and the parser of their names and
-// settings.
+// Package engines is the table of overlap strategies and the parser of their names and settings, and plans and simulates
+// them on one workload: their times and how these vary between runs.
+//
+//	engines.go    the table; select.go reads names and settings
+//	instances.go  which operations ran beside others, and which are the same work
+//	isolate.go    from these, what operations take alone, without the interference of the captured schedule
+//	compare.go    a strategy planned and simulated from those times at the clock that it settles at; several side by side
+//	relative.go   its time relative to that of the captured schedule, simulated in the same way
+//	races.go      its mean over the orders in which kernels may be dispatched
+//	mixed.go      strategies on one kind of pair, and the mix of the best on each
 package engines
 
 import (
@@ -10,7 +18,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/tiles"
@@ -31,7 +38,7 @@ func About(name string) string {
 
 // All lists the strategies in the order of tables.
 func All() []plan.Strategy {
-	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, decompose.Strategy, schedule.Multistream, tiles.Fused, tiles.Tilesync, tiles.Onesided, tiles.Trigger}
+	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, tiles.Decompose, schedule.Multistream, tiles.Fused, tiles.Tilesync, tiles.Onesided, tiles.Trigger}
 }
 
 // Named returns the strategy of a name.
@@ -47,12 +54,6 @@ func Named(name string) (plan.Strategy, bool) {
 // CapturedSelection is the captured schedule, with which every comparison starts.
 func CapturedSelection() plan.Selection {
 	return plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}
-}
-
-// PlainSelection is the schedule that overlaps nothing, with its defaults.
-func PlainSelection() plan.Selection {
-	v, _ := schedule.Bulk.Values(nil)
-	return plan.Selection{Strategy: schedule.Bulk, Values: v}
 }
 
 const maxSettings = 64 << 10 // bytes of a file of settings

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -42,7 +41,7 @@ func TestEverywhere(t *testing.T) {
 			if !longtest.Asked() && w.World > 8 {
 				t.Skip("many ranks")
 			}
-			outs, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true, Usage: true}, nil)
+			outs, err := engines.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true, Usage: true}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +93,7 @@ func TestEverywhere(t *testing.T) {
 
 // haveReasons checks of a workload file that each strategy has a result, or one line that says why it has none, and that
 // the schedule as given comes out as it went in.
-func haveReasons(t *testing.T, w *workload.Workload, outs []compare.Outcome) {
+func haveReasons(t *testing.T, w *workload.Workload, outs []engines.Outcome) {
 	applied := map[string]bool{}
 	for _, out := range outs {
 		switch {
@@ -120,7 +119,7 @@ func haveReasons(t *testing.T, w *workload.Workload, outs []compare.Outcome) {
 // memoryIsOneAccount checks that the bytes that flows took of each GPU's memory, for
 // which they contended, are those that the simulation counted, and that those are
 // what is reported by cause.
-func memoryIsOneAccount(t *testing.T, w *workload.Workload, out compare.Outcome) {
+func memoryIsOneAccount(t *testing.T, w *workload.Workload, out engines.Outcome) {
 	name := out.Strategy.Name + " " + out.Strategy.String(out.Values)
 	counted, total := make([]float64, out.Machine.GPUs), 0.0
 	for _, x := range out.Result.Traffic {

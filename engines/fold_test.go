@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -173,7 +172,7 @@ func BenchmarkFold(b *testing.B) {
 		w, m := copied(b, name, 64)
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
+				if _, err := engines.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -67,7 +67,7 @@ func holds(t *testing.T, name, gpu string, w *workload.Workload) {
 	}
 	m = m.Resize(w.World)
 	lift.GuessSizes(w, &m)
-	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream,decompose"), plan.Scenario{}, replay.Options{}, nil)
+	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream,decompose"), plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -94,7 +94,7 @@ func holds(t *testing.T, name, gpu string, w *workload.Workload) {
 	if took := last - first; took > most+off {
 		t.Errorf("%s: bulk takes %d ns, all operations and pauses of a rank one after another %d", name, took, most)
 	}
-	if off := compare.Abs(bulk.Time - captured.Time); !overlaps && off*100 > captured.Time {
+	if off := engines.Abs(bulk.Time - captured.Time); !overlaps && off*100 > captured.Time {
 		t.Errorf("%s: nothing overlaps, captured %d ns, bulk %d", name, captured.Time, bulk.Time)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -133,7 +132,7 @@ var refusals = []struct{ cell, meaning, contains string }{
 	{"one", "one iteration has no next one to overlap", "has no next iteration"},
 }
 
-func cellOf(t *testing.T, out compare.Outcome) string {
+func cellOf(t *testing.T, out engines.Outcome) string {
 	if out.Result != nil {
 		return applies
 	}

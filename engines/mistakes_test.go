@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
@@ -20,7 +19,7 @@ import (
 // What a naive model of overlap gets wrong, each as a test that such a model fails.
 
 // spansOf are the kernels of rank 0 by name, in order of start.
-func spansOf(out compare.Outcome) map[string][]trace.Span {
+func spansOf(out engines.Outcome) map[string][]trace.Span {
 	by := map[string][]trace.Span{}
 	run := out.Result.Run
 	for _, s := range run.Spans {

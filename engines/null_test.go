@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -47,7 +47,7 @@ func TestSameProgram(t *testing.T) {
 	t.Parallel()
 	w := plantest.LiftSample(t, "moe-ep4")
 	m := plantest.H200(t, w.World)
-	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk,decompose:chunks=1,decompose:chunks=2,fused,multistream:priority=on"), plan.Scenario{}, replay.Options{Like: true}, nil)
+	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,decompose:chunks=1,decompose:chunks=2,fused,multistream:priority=on"), plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func asCaptured(name string) string {
 func bubblesAreWaits(t *testing.T, name string, w *workload.Workload) {
 	t.Helper()
 	w.Unprofiled = true
-	outs, err := compare.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured"), plan.Scenario{}, replay.Options{Like: true}, nil)
+	outs, err := engines.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured"), plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func bubblesAreWaits(t *testing.T, name string, w *workload.Workload) {
 func prefetchGains(t *testing.T, name string, w *workload.Workload) {
 	t.Helper()
 	w.Unprofiled = true
-	outs, err := compare.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured,multistream:prefetch=1"), plan.Scenario{}, replay.Options{Like: true}, nil)
+	outs, err := engines.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured,multistream:prefetch=1"), plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,17 +165,17 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 		onKernels = "bulk,decompose"
 	}
 	for _, s := range enginetest.MustParse(t, onKernels) {
-		s.Strategy = compare.On(s.Strategy, kernels)
+		s.Strategy = engines.On(s.Strategy, kernels)
 		s.Strategy.Name += " on pairs of kernels"
 		all = append(all, s)
 	}
 	var alone *workload.Workload
 	for _, w.Unprofiled = range unprofiled {
 		var err error
-		if alone, err = compare.Isolate(w, m, nil); err != nil {
+		if alone, err = engines.Isolate(w, m, nil); err != nil {
 			t.Fatal(err)
 		}
-		outs, err := compare.Compare(alone, m, all, plan.Scenario{}, replay.Options{Like: true}, nil)
+		outs, err := engines.Compare(alone, m, all, plan.Scenario{}, replay.Options{Like: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 		most = max(most, c.Channels)
 	}
 	settings = fmt.Sprintf("bulk,bulk:channels=%[1]d,multistream,multistream:channels=%[1]d", most)
-	outs, err := compare.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, replay.Options{Like: true}, nil)
+	outs, err := engines.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

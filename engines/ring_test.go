@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -42,7 +42,7 @@ func TestRingAttention(t *testing.T) {
 			t.Errorf("%v of %d bytes in %d ns: faster than the link", c.Op, c.Bytes, c.Transfer())
 		}
 	}
-	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,multistream,multistream:priority=on"), plan.Scenario{}, replay.Options{}, nil)
+	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,multistream,multistream:priority=on"), plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -19,7 +18,7 @@ func BenchmarkCompare(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
+		if _, err := engines.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -27,6 +27,11 @@ func ParseSelection(s string) ([]plan.Selection, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, p := range k.engine.Params {
+			if set, ok := k.set[p.Name]; ok && set != p.Default && !p.Matters(v) {
+				return nil, fmt.Errorf("%s: %s=%s has no effect without %s", k.engine.Name, p.Name, set, p.For)
+			}
+		}
 		out = append(out, plan.Selection{Strategy: k.engine, Values: v})
 	}
 	return out, nil

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -43,7 +42,7 @@ func BenchmarkReplayStep(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(w.Ops)), "ops")
 			for b.Loop() {
-				if _, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil); err != nil {
+				if _, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -54,7 +53,7 @@ var toy = plan.Strategy{
 // twenty lines is compared, recorded and refused like those of the table.
 func TestToyStrategy(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	out, err := compare.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}
@@ -62,7 +61,7 @@ func TestToyStrategy(t *testing.T) {
 		t.Errorf("%d ns, want at least the longer of %d and %d, and less than their sum", out.Simulated, gemm, comm)
 	}
 	w.Pairs = nil
-	if out, err = compare.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{}); err != nil || out.Why == "" {
+	if out, err = engines.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{}); err != nil || out.Why == "" {
 		t.Errorf("without pairs: %v, %q", err, out.Why)
 	}
 }
@@ -85,7 +84,7 @@ func TestToyNeedsNothingElse(t *testing.T) {
 		t.Errorf("tuned %d", len(tuned.Tried))
 	}
 	sel := plan.Selection{Strategy: toy, Values: plan.Values{"gap": "5"}}
-	out, err := compare.Run(w, m, sel, plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(w, m, sel, plan.Scenario{}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}
@@ -132,7 +131,7 @@ func TestNobodyNamesStrategies(t *testing.T) {
 	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
 		dir := filepath.ToSlash(filepath.Dir(path))
 		own := map[string]string{ // of score: a paper's name
-			"../engines/schedule": "bulk ideal multistream", "../engines/tiles": "fused tilesync onesided trigger", "../engines/score": "fused",
+			"../engines/schedule": "bulk ideal multistream", "../engines/tiles": "decompose fused tilesync onesided trigger", "../engines/score": "fused",
 		}
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(dir, "../samples") {
 			return err

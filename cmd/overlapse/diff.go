@@ -95,6 +95,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		if a.Kept == nil { // both are lifted twice
 			a.Kept = map[string]*trace.Run{}
 		}
+		a.OwnNotes = true // they are on replays, which tell times alone here
 		d, err = results.Measured(&a.Reader, args[0], args[1])
 	}
 	if err != nil {

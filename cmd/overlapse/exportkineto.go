@@ -17,7 +17,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -43,7 +42,7 @@ func (a *app) exported(ctx context.Context, o exportOptions) (*trace.Run, *chrom
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := compare.Run(w, m, sel[0], flags.Scenario(), replay.Options{To: trace.Infinity, Stop: input.StopFunc(ctx)})
+	out, err := engines.Run(w, m, sel[0], flags.Scenario(), replay.Options{To: trace.Infinity, Stop: input.StopFunc(ctx)})
 	if err == nil && out.Result == nil {
 		err = cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
 	}
@@ -287,7 +286,7 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 // their data allow, is predicted to take at least 1 % less time than one that runs all in order, as
 // Python's literal, and why. There is one setting for all phases: it is True only if it pays for each.
 func overlapPays(r *results.Replayed) (literal, why string) {
-	ran := map[string]compare.Outcome{}
+	ran := map[string]engines.Outcome{}
 	for _, out := range r.Outcomes {
 		if out.Result != nil {
 			ran[out.Strategy.Name] = out
@@ -304,7 +303,7 @@ func overlapPays(r *results.Replayed) (literal, why string) {
 		if phase > 0 {
 			title = captured.Phases[phase-1].Steps.Phase + " steps: "
 		}
-		change := func(out compare.Outcome) float64 { of := out.Of(phase); return of.ChangeFrom(base) }
+		change := func(out engines.Outcome) float64 { of := out.Of(phase); return of.ChangeFrom(base) }
 		was, early := change(captured), change(moved)
 		if min(was, early) > verdict.Faster {
 			literal = "False"

@@ -38,7 +38,6 @@ var folders = map[string]folder{
 	"trace/guard": {height: 0, opens: true, spawns: true},
 
 	"trace/lex":                {height: 1, uses: []string{protowire, sqlite}},
-	"trace/merge":              {height: 1},
 	"trace/assemble":           {height: 1, siblings: []string{"trace/lex"}, uses: []string{protowire}},
 	"trace/overlap":            {height: 1},
 	"trace/chakra":             reader(protowire),
@@ -65,7 +64,6 @@ var folders = map[string]folder{
 	"replay/lift":        {height: 4, uses: []string{"github.com/goccy/go-yaml"}, siblings: []string{"replay/cost", "replay/lift/kernel"}},
 
 	"engines/plan":    {height: 4, siblings: []string{"replay/cost", "replay/edit", "replay/lift", "replay/lift/kernel"}},
-	"engines/compare": {height: 5, siblings: []string{"engines/schedule"}},
 	"engines":         {height: 6},
 	"engines/verdict": {height: 7},
 	"engines/score":   {height: 8, uses: []string{"github.com/goccy/go-yaml"}},

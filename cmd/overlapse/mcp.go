@@ -128,7 +128,7 @@ var tools = []struct {
 }{
 	{"inspect", "What a trace holds: what bounds a step, who waits for whom, collectives, kernels, pairs, and what would make predictions better. First.", []string{"inspect", "--top", "6"}, "machine"},
 	{"replay", "Predicted time of a trace under the strategies of overlapping communication with computation, with probabilities, and how to get the best.", []string{"replay"}, "strategy machine"},
-	{"explain", "Why: the critical path of one or two strategies, gains and losses against bulk, what faster links or memory would change of the captured schedule.", []string{"replay", "--explain"}, "strategy machine"},
+	{"explain", "Why: the critical path of one or two strategies, gains and losses against the captured schedule, what faster links or memory would change of the captured schedule.", []string{"replay", "--explain"}, "strategy machine"},
 	{"tune", "Searches settings, one likely change after the other, with the memory of each. Takes longest.", []string{"tune"}, "strategy machine"},
 	{"diff", "What makes the time of two traces, or of two strategies of one trace, differ.", []string{"diff", "--top", "5"}, "other strategy machine"},
 	{"view", "The timeline at an address, as text.", []string{"view", "--print", "--ascii", "--width", "100"}, "strategy machine at"},

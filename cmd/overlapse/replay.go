@@ -54,16 +54,17 @@ self-check, which replays the captured schedule and states how far that is from 
 Times are per step if the trace marks steps (ProfilerStep#3, name#3), else of the whole
 trace.
 
---explain prints the critical path of every strategy: the kernel, copy or host call, its
-rank and duration, what it waited for and what ended the wait. It also prints gains and
-losses against bulk, and the captured schedule's time with other links, memory, compute
-units, clock or latencies (--what-if has that of each strategy).
+--explain prints the critical path of the captured schedule and of the best other one, or of
+those that --strategy names: the kernel, copy or host call, its rank and duration, what it
+waited for and what ended the wait. It also prints gains and losses against the captured
+schedule, and that schedule's time with other links, memory, compute units, clock or
+latencies (--what-if has that of each strategy).
 
 -o records the workgroups of rank 0 and their phases in one iteration. Above 131,072
 spans per strategy it records kernels only. --rank and --window choose other ranks and
 times and have no such limit. --explain then covers the same window, except for the
-what-ifs. A window given as a time is not compared with bulk, since the same time holds
-other work in bulk.`,
+what-ifs. A window given as a time is not compared, since the same time holds other work
+there.`,
 		Example: `  overlapse replay samples/moe-ep4
   overlapse replay samples/moe-ep4 --machine h200:4 --strategy decompose:chunks=8:priority=on,fused
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
@@ -81,7 +82,7 @@ other work in bulk.`,
 	o.AddTo(c, "strategies, with settings")
 	f := c.Flags()
 	replayForms().flag(c, &o.format, "format")
-	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
+	f.BoolVar(&o.explain, "explain", false, "also print the critical path, its gains and losses against the captured schedule, and what would change its time")
 	f.BoolVar(&o.why, "why", false, "also print the reasons: of each probability, of strategies that do not apply, of the self-check")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
@@ -185,7 +186,7 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replay
 		}
 	}
 	if o.explain {
-		return results.Explain(ctx, a.Console, r, m, opts)
+		return results.Explain(ctx, a.Console, r, m, opts, o.Strategy != "all")
 	}
 	return nil
 }

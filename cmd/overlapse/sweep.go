@@ -19,7 +19,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
@@ -218,7 +217,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 		return nil, "", err
 	} else if len(altered) > 0 {
 		w, m = edit.WhatIf(w, m, altered)
-		if w, err = compare.Isolate(w, m, nil); err != nil {
+		if w, err = engines.Isolate(w, m, nil); err != nil {
 			return nil, "", err
 		}
 	}
@@ -234,7 +233,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	if err := r.Beside(ctx, m, selected, opts, done); err != nil {
 		return nil, "", err
 	}
-	if err := compare.Defect(r.Outcomes...); err != nil {
+	if err := engines.Defect(r.Outcomes...); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", f.Path, err)
 	}
 	r.Path, r.Machine, r.Control = of[planInputs], cmp.Or(of[planMachines], r.Machine), nil

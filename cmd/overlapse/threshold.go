@@ -13,7 +13,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -52,7 +51,7 @@ type batchRange struct {
 	Pays     [][]float64 `json:"pays"` // least and largest batch tried of each range in which it likely takes at least 1 % less time
 	Tried    []batchTime `json:"tried"`
 	Why      string      `json:"why,omitempty"` // why it does not apply
-	outcome  compare.Outcome
+	outcome  engines.Outcome
 }
 
 // A batchTime is a strategy's row with a batch.
@@ -71,7 +70,7 @@ type batchSearch struct {
 	opts replay.Options
 	sel  []plan.Selection
 	of   map[int]*workload.Workload // by eighths
-	by   map[int][]compare.Outcome  // by eighths: the captured schedule, and every selection; without a strategy: not tried
+	by   map[int][]engines.Outcome  // by eighths: the captured schedule, and every selection; without a strategy: not tried
 }
 
 // threshold prints from which batch on strategies pay.
@@ -88,7 +87,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	}
 	w = edit.WithTokens(w, int64(o.tokens))
 	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel: sel}
-	s.of, s.by = map[int]*workload.Workload{}, map[int][]compare.Outcome{}
+	s.of, s.by = map[int]*workload.Workload{}, map[int][]engines.Outcome{}
 	bar := a.Progress(-1, "replaying batches")
 	found := threshold{Schema: results.Version}
 	tried := map[int][]int{}
@@ -170,13 +169,13 @@ func (s *batchSearch) replay(batch int, strategies []int) error {
 	if batch != eighths { // else as captured, as replay has it
 		w = edit.Batch(s.w, s.m, batch, eighths, 1)
 	}
-	s.of[batch], s.by[batch] = w, make([]compare.Outcome, len(s.sel)+1)
+	s.of[batch], s.by[batch] = w, make([]engines.Outcome, len(s.sel)+1)
 	for _, i := range append([]int{-1}, strategies...) {
 		sel := engines.CapturedSelection()
 		if i >= 0 {
 			sel = s.sel[i]
 		}
-		out, err := compare.Run(w, s.m, sel, s.sc, s.opts)
+		out, err := engines.Run(w, s.m, sel, s.sc, s.opts)
 		if err != nil {
 			return err
 		}

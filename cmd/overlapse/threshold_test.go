@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -26,7 +26,7 @@ func TestWholeTokens(t *testing.T) {
 
 // A captured schedule that does not fit on the machine is an error.
 func TestThresholdThatCannotRun(t *testing.T) {
-	s := &batchSearch{w: plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1"), m: plantest.H200(t, 2), of: map[int]*workload.Workload{}, by: map[int][]compare.Outcome{}}
+	s := &batchSearch{w: plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1"), m: plantest.H200(t, 2), of: map[int]*workload.Workload{}, by: map[int][]engines.Outcome{}}
 	s.m.GPU.Shared.Value = 1
 	captured := *s.w
 	s.w.Rescaled = &workload.Rescaling{From: s.m.Name, To: s.m.Name, Same: true, Of: &captured, On: s.m} // durations are the model's

@@ -14,7 +14,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -132,7 +131,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if sc.MemoryLimit = int64(o.memory * (1 << 30)); o.memory < 0 || o.memory > 0 && sc.MemoryLimit <= 0 || o.memory > 1<<20 {
 		return cli.Exit(cli.Usage, "--memory %v: GiB of a rank are between 0 and %d", o.memory, 1<<20)
 	}
-	if w, err = compare.Isolate(w, m, opts.Stop); err != nil { // what Isolation tells is printed
+	if w, err = engines.Isolate(w, m, opts.Stop); err != nil { // what Isolation tells is printed
 		return results.Stopped(ctx, err)
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, nil, sc, opts, false, false)

@@ -22,16 +22,15 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
-	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
 )
@@ -139,7 +138,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		if err := inJob(len(run.Ranks), o.rank); err != nil {
 			return nil, nil, err
 		}
-		if views, err = viewsOf(merge.Split(run), o); replayed {
+		if views, err = viewsOf(assemble.Split(run), o); replayed {
 			stated(filepath.Join(o.Path, "result.json"), views, opts)
 		} else if opts.At == (layout.Address{}) && opts.Figure == nil && insideOnly(run) {
 			opts.Figure = &layout.Figure{Rank: int32(o.rank)}
@@ -190,11 +189,15 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0), CopyOf: results.CopiesOf(w)})
-		opts.Times = append(opts.Times, timeOf(r, func(row *results.Row) bool { return row.At == i }))
+		time := timeOf(r, func(row *results.Row) bool { return row.At == i })
+		if time.Step > 0 { // as drawn: the answer's time is relative to the captured one (rule L6)
+			time.Step = plan.StepsOf(w, out.Result.Run).Time()
+		}
+		opts.Times = append(opts.Times, time)
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	if o.beside && !answer && len(views) == 2 {
-		at := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool { return out.Result != nil })
+		at := slices.IndexFunc(r.Outcomes, func(out engines.Outcome) bool { return out.Result != nil })
 		changes, said := r.Changes(w.Run, at)
 		opts.Verdict += "; in a step: " + said
 		views, starts = append(views, layout.View{Run: changes, Name: "what changes"}), append(starts, starts[0])
@@ -240,7 +243,7 @@ func (a *app) recommend(
 		return nil, err
 	}
 	for _, v := range r.Verdict.Each() {
-		i := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool {
+		i := slices.IndexFunc(r.Outcomes, func(out engines.Outcome) bool {
 			return v.Kind == verdict.Winner && out.Strategy.Name == v.Strategy && maps.Equal(out.Values, v.Parameters)
 		})
 		if i >= 0 {
@@ -270,7 +273,9 @@ func stated(file string, views []layout.View, opts *tui.Options) {
 		views[0].Name = result.Rows[0].Name()
 	}
 	for _, v := range views {
-		opts.Times = append(opts.Times, timeOf(result, func(row *results.Row) bool { return row.Name() == cmp.Or(v.Name, v.Run.Name) }))
+		time := timeOf(result, func(row *results.Row) bool { return row.Name() == cmp.Or(v.Name, v.Run.Name) })
+		time.Step = 0 // of the drawing it is not known: the answer's time is relative to the captured one (rule L6)
+		opts.Times = append(opts.Times, time)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -20,7 +20,7 @@ import (
 // the change to the other.
 func TestCarriersAgainstHardware(t *testing.T) {
 	const folder = "../../../shared/data/traces/ROCM-sdma-rccl-test/ag_gemm_llama70b_ffn_down_"
-	units, engines := folder+"cu_rank0.json", folder+"sdma_rank0.json"
+	units, copied := folder+"cu_rank0.json", folder+"sdma_rank0.json"
 	if _, err := os.Stat(units); err != nil {
 		t.Skip("no traces of MI300X alongside the checkout")
 	}
@@ -39,7 +39,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byUnits, byEngines := lift(units), lift(engines)
+	byUnits, byEngines := lift(units), lift(copied)
 	measured := float64(plan.MeasuredSteps(byEngines).Time()) / float64(plan.MeasuredSteps(byUnits).Time())
 	for _, c := range []struct {
 		w       *workload.Workload
@@ -49,7 +49,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		{byUnits, plan.ByEngines, measured},
 		{byEngines, "cu", 1 / measured},
 	} {
-		w, err := compare.Isolate(c.w, m, nil)
+		w, err := engines.Isolate(c.w, m, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
+		out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -126,6 +126,9 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 		together = float64(perCU) // a workgroup alone on its CU leaves room in its pipes (rule D11)
 	}
 	g.Pipe = 1 / together
+	if g.Tiles == 0 && g.rounds == 1 && moves(op) {
+		g.Pipe = min(g.Pipe, pl.Laws().MemoryShare(op, g.WGs))
+	}
 	if op.Shape.Kind == workload.GEMM && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
 		// tiles that share a CU, so CUs with fewer tiles come free earlier, and so does the last
@@ -204,10 +207,13 @@ func (pl *Planner) coarser(op *workload.Op, g Grid) Grid {
 const leastWaves = 4
 
 // AsLaunched is KernelOf for the captured kernel or a part of it: its workgroups start in
-// clusters as captured.
+// clusters as captured, and channels delay what it reads (rule I10).
 func (pl *Planner) AsLaunched(op *workload.Op, g Grid) *program.Kernel {
 	k := pl.KernelOf(op, g)
 	k.Cluster = pl.clusterOf(g)
+	if slowed := pl.delayed(op); g.Tiles == 0 && moves(op) && slowed > 1 {
+		k.Channels, k.Each[0].Slowdown = true, slowed
+	}
 	return k
 }
 

@@ -63,6 +63,7 @@ type hostPlan struct {
 	without     float64        // of hostsWithout; 0: not known yet
 	inGraph     *trace.Time    // graphGap; nil: not yet known
 	onlyPairs   *bool          // OnlyPairs; nil: not yet known
+	held        *int           // result of mostHeld; nil: not yet known
 }
 
 // A writing is what only writing needs.

@@ -9,7 +9,7 @@ import (
 
 // Where a chunk's collective and the next chunk of a GEMM become ready at the same time, the dispatch
 // order varies between runs and ranks. A collective moves only when it is resident on all ranks, so ranks
-// whose order differs wait for each other. Scenario.Race is one outcome; package compare weighs all of them.
+// whose order differs wait for each other. Scenario.Race is one outcome; package engines weighs all of them.
 //
 // Race outcomes were measured on two and four H200 with decomposed GEMMs and collectives
 // (samples/measurements). At the first chunk both orders are equally likely and ranks are

@@ -48,12 +48,29 @@ func (p pieces) upTo(n int) float64 {
 	return float64(min(n, p.coarse-1))/float64(p.coarse) + float64(max(0, n-p.coarse+1))/float64(p.fine)
 }
 
-// streams reports whether an operation is a streaming kernel with more workgroups than
-// slots.
+// streams reports whether an operation is a streaming kernel with more workgroups than slots on the compute units that
+// collectives leave.
 func (pl *Planner) streams(op *workload.Op) bool {
-	slots := int(pl.Machine.GPU.CUs.Value) * pl.Laws().Residents(op.Footprint)
+	slots := (int(pl.Machine.GPU.CUs.Value) - pl.mostHeld()) * pl.Laws().Residents(op.Footprint)
 	k := op.Shape.Kind
-	return (k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad) && !op.Tiling.Persistent && op.Tiling.WGs > slots
+	return (k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad || moves(op)) && !op.Tiling.Persistent && op.Tiling.WGs > slots
+}
+
+// mostHeld is the compute units that the channels of a captured collective hold, at most.
+func (pl *Planner) mostHeld() int {
+	if pl.held == nil {
+		most := 0
+		for i := range pl.Workload.Collectives {
+			most = max(most, pl.Workload.Collectives[i].Channels)
+		}
+		pl.held = new(min(most, int(pl.Machine.GPU.CUs.Value)/2))
+	}
+	return *pl.held
+}
+
+// moves reports whether a kernel goes once over memory, and its bytes are known.
+func moves(op *workload.Op) bool {
+	return op.Read+op.Write > 0 && (op.Shape.Kind == workload.Elementwise || op.Shape.Kind == workload.NoShape && op.Moves)
 }
 
 // streaming is the kernel of a streaming operation (rule M10).
@@ -65,11 +82,8 @@ func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
 	g.Footprint.Threads *= per
 	g.Footprint.Shared *= per
 	kernel := pl.KernelOf(op, g)
-	slowed := 0.0
-	if op.Read > 0 { // writes wait for nobody
-		slowed = machine.MemoryDelay(pl.Laws().MemoryLoad(op))
-		kernel.Channels = slowed > 1
-	}
+	slowed := pl.delayed(op)
+	kernel.Channels = slowed > 1
 	read, write := op.Read/float64(cus), op.Write/float64(cus)
 	kernel.Alike, kernel.Each = cus, make([]program.Phase, cut.n())
 	for i := range kernel.Each {
@@ -80,6 +94,15 @@ func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
 		}
 	}
 	return kernel
+}
+
+// delayed is the co-run slowdown of a kernel that moves memory alongside channels on all compute units (rule I10); 0: none.
+// Writes wait for nobody.
+func (pl *Planner) delayed(op *workload.Op) float64 {
+	if op.Read == 0 {
+		return 0
+	}
+	return machine.MemoryDelay(pl.Laws().MemoryLoad(op))
 }
 
 // sweepGrain is the minimum number of bytes per workgroup of a memory-bound kernel: 512

@@ -337,54 +337,72 @@ func (s *step) tablesOf(reader int32) (tables []int32) {
 // each gather of forward whose parameters backward reads, one more with the same copies
 // (rule W11). In between they take no memory. It reports whether there are any.
 func (s *step) gatherAgain() bool {
-	before := len(s.exchanges)
+	var added []regather // all are found before the first is added: that moves the items behind it
 	for row, c := range s.gathers() {
-		if !c.Part && s.gatherAgainOf(int32(row), c) {
+		if c.Part {
+			continue
+		}
+		if x, ok := s.regatherOf(int32(row), c); ok {
+			added = append(added, x)
 			s.kept -= c.Bytes
 		}
 	}
+	for _, x := range added {
+		s.regather(x)
+	}
 	s.number()
-	return len(s.exchanges) > before
+	return len(added) > 0
 }
 
-func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
+// A regather is a gather that is added.
+type regather struct {
+	*exchange
+	uses [][2]*item // by member: the copy behind the gather, nil if compute reads it in place, and the item of backward that first reads it
+}
+
+func (s *step) regatherOf(row int32, c *workload.Collective) (x regather, ok bool) {
 	again := *c
-	x := &exchange{coll: &again, carries: []int32{row}, name: s.streamName(c), repeats: true}
-	var uses [][2]*item // by member: the copy behind the gather, and the item of backward that first reads it
+	x.exchange = &exchange{coll: &again, carries: []int32{row}, name: s.streamName(c), repeats: true}
 	for _, id := range c.Members {
 		op := &s.w.Ops[id]
 		copyOut, use := s.useInBackward(id)
 		if use == nil {
-			return false
+			return x, false
 		}
 		m := member{rank: op.Rank, op: op}
-		s.runs(id, 2)
 		parts := s.partsOf(int(row), op.Rank)
 		for _, p := range s.copiesFor(id, parts...)[len(parts):] {
 			m.preps = append(m.preps, prep{op: &s.w.Ops[p], of: 1})
-			s.runs(p, 2)
 		}
 		x.members = append(x.members, m)
-		uses = append(uses, [2]*item{copyOut, use})
+		x.uses = append(x.uses, [2]*item{copyOut, use})
 	}
-	for k, u := range uses {
-		rank := x.members[k].rank
+	return x, true
+}
+
+// regather adds a gather and the copy behind it in front of what reads them in backward.
+func (s *step) regather(x regather) {
+	for k, u := range x.uses {
+		m := &x.members[k]
+		s.runs(m.op.ID, 2)
+		for _, p := range m.preps {
+			s.runs(p.op.ID, 2)
+		}
 		waiting := u[1]
 		if u[0] != nil {
 			waiting = &item{op: u[0].op, again: true}
 			s.runs(u[0].op.ID, 2)
-			at := slices.Index(s.items[rank], u[1])
+			at := slices.Index(s.items[m.rank], u[1])
 			for _, table := range s.tablesOf(u[0].op.ID) {
-				s.items[rank] = slices.Insert(s.items[rank], at, &item{op: &s.w.Ops[table], again: true})
+				s.items[m.rank] = slices.Insert(s.items[m.rank], at, &item{op: &s.w.Ops[table], again: true})
 				s.runs(table, 2)
 				at++
 			}
-			s.items[rank] = slices.Insert(s.items[rank], at, waiting)
+			s.items[m.rank] = slices.Insert(s.items[m.rank], at, waiting)
 		}
-		waiting.waits = append(waiting.waits, x)
+		waiting.waits = append(waiting.waits, x.exchange)
 	}
-	s.exchanges = append(s.exchanges, x)
-	return true
+	s.exchanges = append(s.exchanges, x.exchange)
 }
 
 // useInBackward finds the copy that reads a gather's output, nil if compute reads it in

@@ -36,7 +36,7 @@ func (p *pipelinePlan) groupsHost(rank, groups int) trace.Time {
 	if rank < len(p.w.Calls) && p.w.Calls[rank] > 0 {
 		call = float64(p.w.Calls[rank])
 	}
-	return trace.Time(call * float64(groups) * (groupCalls + searchCalls*float64(groups)))
+	return trace.Time(call*float64(groups)*(groupCalls+searchCalls*float64(groups))) + p.slowly(rank, groups, call)
 }
 
 // callHalves adds what the calls take to the planned halves (rule W21).
@@ -159,9 +159,14 @@ func makesWeights(x pipelinePiece) bool { return x.Op.Matrix() && x.Part.Shape.K
 
 // sum is the kernel that adds up a gradient of so many rows, in front of a piece.
 func (p *pipelinePlan) sum(x pipelinePiece, rows, columns int64, size int) pipelinePiece {
+	return p.added(x, fmt.Sprintf("sum of one gradient of %d x %d", rows, columns), rows, columns, size)
+}
+
+// added is a kernel that was not captured and reads and writes elements of so many bytes, beside a piece.
+func (p *pipelinePlan) added(x pipelinePiece, name string, rows, columns int64, size int) pipelinePiece {
 	part, bytes := *x.Part, float64(rows*columns)*float64(size)
 	part.Kernel = &workload.Kernel{
-		Name: fmt.Sprintf("sum of one gradient of %d x %d", rows, columns), Moves: true,
+		Name: name, Moves: true,
 		Shape:  workload.Shape{Kind: workload.Elementwise, M: rows, N: columns, ElemSize: size},
 		Tiling: workload.Tiling{WGs: p.pl.Sweep("", bytes, bytes).WGs}, Footprint: plan.SweepFootprint,
 	}

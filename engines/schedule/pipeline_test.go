@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -200,7 +200,7 @@ func (s made) build(t testing.TB) *workload.Workload {
 	return w
 }
 
-func outcome(t *testing.T, w *workload.Workload, settings string) compare.Outcome {
+func outcome(t *testing.T, w *workload.Workload, settings string) engines.Outcome {
 	t.Helper()
 	return enginetest.Outcome(t, w, plantest.H200(t, max(2, w.World)), "multistream", enginetest.Settings(settings))
 }

@@ -40,6 +40,8 @@ type pipelinePlan struct {
 	ids     map[place][]int32 // of captured micro-batches
 	pieces  map[place][]pipelinePiece
 	without map[int32]bool // by op: captured ones that the planned micro-batches do not run
+	wakes   []wakes        // by rank
+	more    samplesKernels // that the planned micro-batches run, and captured ones do not
 }
 
 // A place is a chunk of an iteration with the layers of a rank.
@@ -87,8 +89,13 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 			p.Issues[ids[i]] = cost
 		}
 	}
+	for rank := range rd.w.World {
+		p.wakes = append(p.wakes, rd.wakesOf(rank))
+	}
 	if samples := rd.samples(); samples > 1 && int64(micros) == samples*int64(rd.micros) {
 		p.leaveOut(samples)
+	} else if samples == 1 && micros < rd.micros {
+		p.more = rd.onlyForMore()
 	}
 	if rd.splits && (schedule != "zb" || p.halves) {
 		p.callWhole()
@@ -107,6 +114,7 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 		return p, ""
 	}
 	p.message()
+	p.handOver()
 	p.Hosts = p.messageHosts()
 	p.inTurns = inGroups(schedule)
 	p.hold()
@@ -246,7 +254,7 @@ func (p *pipelinePlan) take(at place) {
 			others = append(others, captured(first+i))
 		}
 		if joined := p.join(ids, others, late); joined != nil {
-			p.pieces[at] = joined
+			p.pieces[at] = p.forSamples(joined, int64(by))
 			continue
 		}
 		for _, ids := range append([][]int32{ids}, others...) { // one after another

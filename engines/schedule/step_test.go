@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -86,7 +86,7 @@ const layers = `
 // A larger batch and back is the captured one, for what is in proportion to it.
 func TestBatched(t *testing.T) {
 	m := plantest.H200(t, 2)
-	w, err := compare.Isolate(serving(plantest.Step(t, 2, layers), workload.Batch{Phase: workload.Prefill, Tokens: 32}), m, nil)
+	w, err := engines.Isolate(serving(plantest.Step(t, 2, layers), workload.Batch{Phase: workload.Prefill, Tokens: 32}), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestBatched(t *testing.T) {
 		if out.Result == nil || out.Time <= last {
 			t.Fatalf("%d/8: %d ns, a smaller batch %d; %s", eighths, out.Time, last, out.Why)
 		}
-		if last = out.Time; eighths == 8 && compare.Abs(last-enginetest.Outcome(t, w, m, "captured", nil).Time) > last/200 {
+		if last = out.Time; eighths == 8 && engines.Abs(last-enginetest.Outcome(t, w, m, "captured", nil).Time) > last/200 {
 			t.Errorf("the captured batch takes %d ns", last)
 		}
 	}

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -79,40 +80,53 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// c copies because of two samples: with one a micro-batch it is not run, nor issued.
-func TestOneSample(t *testing.T) {
+// record gives a workload the run of its operations on one thread and one queue, each launched within the operators of its name,
+// outermost first, and behind others that launch nothing.
+func record(w *workload.Workload, around, before map[string][]trace.Operator) {
 	b := &trace.Builder{}
 	b.AddRank(trace.Rank{World: 1})
-	p := drawn(t, "AcB", "AgcBg")
 	host := b.Lane(trace.Lane{Kind: trace.HostThread, Peer: trace.None})
 	device := b.Lane(trace.Lane{Kind: trace.Queue, ID: 7, Peer: trace.None})
-	row := b.AddOperator(trace.Operator{Name: "aten::copy_", Dims: [][]int64{{8, 2, 4}, {8, 2, 4}}, Strides: [][]int64{nil, {4, 32, 1}}})
-	clone := b.AddOperator(trace.Operator{Name: "aten::clone", Dims: [][]int64{{8, 2, 4}}})
-	call := func(name string, op int32, correlation int64, start, end trace.Time, parent trace.SpanID) trace.SpanID {
+	call := func(name string, attr trace.Call, start, end trace.Time, parent trace.SpanID) trace.SpanID {
 		kind := trace.HostCall
-		if correlation > 0 {
+		if attr.Correlation > 0 {
 			kind = trace.Launch
 		}
-		attr := b.AddCall(trace.Call{Op: op, Correlation: correlation})
-		return b.Add(trace.Span{Kind: kind, Lane: host, Name: b.Intern(name), Start: start, End: end, Attr: attr, Parent: parent})
+		return b.Add(trace.Span{Kind: kind, Lane: host, Name: b.Intern(name), Start: start, End: end, Attr: b.AddCall(attr), Parent: parent})
 	}
-	for i := range p.w.Ops {
-		op, at := &p.w.Ops[i], trace.Time(100*i)
-		around := trace.SpanID(trace.None)
-		if op.Name == "c" {
-			around = call("aten::clone", clone, 0, at, at+50, around)
-			around = call("aten::copy_", row, 0, at+10, at+40, around)
+	rows := map[string]int32{} // of operators
+	row := func(o trace.Operator) int32 {
+		return trace.Memo(rows, fmt.Sprint(o), func() int32 { return b.AddOperator(o) })
+	}
+	w.Rows, w.Ranks = []int32{0}, [][]int32{nil}
+	for i := range w.Ops {
+		op, at, parent := &w.Ops[i], trace.Time(100*i), trace.SpanID(trace.None)
+		for k, o := range before[op.Name] {
+			call(o.Name, trace.Call{Op: row(o)}, at+trace.Time(k), at+trace.Time(k)+1, parent)
 		}
-		call("cudaLaunchKernel", trace.None, int64(i+1), at+20, at+30, around)
+		for k, o := range around[op.Name] {
+			parent = call(o.Name, trace.Call{Op: row(o)}, at+10+trace.Time(k), at+50-trace.Time(k), parent)
+		}
+		call("cudaLaunchKernel", trace.Call{Op: trace.None, Correlation: int64(i + 1)}, at+20, at+30, parent)
 		k := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Stream: 7}), Correlation: int64(i + 1), Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None})
 		b.Add(trace.Span{Kind: trace.Compute, Lane: device, Name: b.Intern(op.Name), Start: at + 60, End: at + 70, Attr: k, Parent: trace.None})
+		op.Issued, w.Ranks[0] = at+20, append(w.Ranks[0], op.ID)
 	}
-	p.w.Run = b.Finish(trace.Options{Name: "samples"})
-	for i, s := range p.w.Run.Spans {
+	w.Run = b.Finish(trace.Options{Name: "samples"})
+	for i, s := range w.Run.Spans {
 		if s.Kind == trace.Compute {
-			p.w.Ops[s.Start/100].Span = trace.SpanID(i)
+			w.Ops[s.Start/100].Span = trace.SpanID(i)
 		}
 	}
+}
+
+// c copies because of two samples: with one a micro-batch it is not run, nor issued.
+func TestOneSample(t *testing.T) {
+	p := drawn(t, "AcB", "AgcBg")
+	record(p.w, map[string][]trace.Operator{"c": {
+		{Name: "aten::clone", Dims: [][]int64{{8, 2, 4}}},
+		{Name: "aten::copy_", Dims: [][]int64{{8, 2, 4}, {8, 2, 4}}, Strides: [][]int64{nil, {4, 32, 1}}},
+	}}, nil)
 	p.Issues = slices.Repeat([]trace.Time{1000}, len(p.w.Ops))
 	p.shape.micros = 4
 	p.leaveOut(2)
@@ -130,5 +144,58 @@ func TestOneSample(t *testing.T) {
 		if got := p.pl.IssueShares[i]; got != want || float64(p.Issues[i]) != want*1000 {
 			t.Errorf("%s is issued for %.1f of its time, %d ns", p.w.Ops[i].Name, got, p.Issues[i])
 		}
+	}
+}
+
+// Micro-batches of one sample in others of two: linear L, whose input is transposed in the axis of samples, copies it and adds its
+// bias apart; P multiplies what autograd has reshaped to rows; a norm's backward N, two kernels, copies the gradient once. Nothing
+// changes for l, whose input has its samples outermost, and for p, which multiplies something else. c changes the order of axes
+// with one sample too, at 1.5 TB/s.
+func TestSeveralSamples(t *testing.T) {
+	const us = 1000
+	tokens, transposed := []int64{1024, 1, 3072}, [][]int64{{3072, 3145728, 1}, nil, nil}
+	tensor := func(name string, dims []int64, strides [][]int64) trace.Operator {
+		return trace.Operator{Name: name, Dims: [][]int64{dims, {3072, 3072}, {3072}}, Strides: strides}
+	}
+	mm := func(rows int64) trace.Operator {
+		return trace.Operator{Name: "aten::mm", Dims: [][]int64{{rows, 3072}, {3072, 3072}}}
+	}
+	text := "LlPpNNc"
+	p := drawn(t, text, text)
+	for i := range p.w.Ops {
+		op := &p.w.Ops[i]
+		op.Start, op.End = trace.Time(10*us*i), trace.Time(10*us*(i+1))
+		if strings.Contains("LlPp", op.Name) {
+			op.Kernel = &workload.Kernel{Name: op.Name, Shape: workload.Shape{Kind: workload.GEMM, M: 1024, N: 3072, K: 3072, ElemSize: 2}}
+		}
+		if op.Read, op.Write = 0, 0; op.Name == "c" {
+			op.Read, op.Write = 7.5e6, 7.5e6
+		}
+	}
+	record(p.w, map[string][]trace.Operator{
+		"L": {tensor("aten::linear", tokens, transposed), {Name: "aten::addmm", Dims: [][]int64{{3072}, {1024, 3072}}}},
+		"l": {tensor("aten::linear", []int64{1, 1024, 3072}, nil), {Name: "aten::addmm", Dims: [][]int64{{3072}, {1024, 3072}}}},
+		"P": {{Name: "AddmmBackward0", Dims: [][]int64{{1024, 3072}}}, mm(1024)},
+		"p": {{Name: "AddmmBackward0", Dims: [][]int64{{512, 3072}}}, mm(512)},
+		"N": {tensor("aten::native_layer_norm_backward", []int64{1, 1024, 3072}, [][]int64{{3072, 3072, 1}, nil, nil})},
+		"c": {{Name: "aten::clone", Dims: [][]int64{{3, 1024, 1, 3072}}}, {Name: "aten::copy_", Dims: [][]int64{{3, 1024, 1, 3072}}, Strides: [][]int64{{3072, 9216, 9216, 1}}}},
+	}, map[string][]trace.Operator{"P": {tensor("aten::reshape", tokens, transposed)}, "p": {tensor("aten::reshape", tokens, transposed)}})
+	p.shape.micros = 1
+	p.more = p.onlyForMore()
+	p.take(place{pipelineChunk: pipelineChunk{Part: backwardPart}})
+	var got []string
+	for _, x := range p.pieces[place{pipelineChunk: pipelineChunk{Part: backwardPart}}] {
+		name := x.Part.Name
+		if x.Added {
+			name += fmt.Sprintf(" in %.1f us", float64(x.Part.Alone)/us)
+			if took := float64(x.Host); took < us || took > 10*us {
+				t.Errorf("%s: the host takes %.0f ns", name, took)
+			}
+		}
+		got = append(got, name)
+	}
+	want := []string{"copy of 2048 x 3072 in 16.8 us", "L", "bias added to 2048 x 3072 in 16.8 us", "l", "copy of 2048 x 3072 in 16.8 us", "P", "p", "copy of 2048 x 3072 in 16.8 us", "N", "N", "c"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nnot\n%q", got, want)
 	}
 }

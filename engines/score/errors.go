@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/replay/dataset"
 )
 
@@ -172,7 +171,7 @@ func ChangesOf(checks []Check, strategy string) (s ChangeScore) {
 			continue
 		}
 		predicted, measured := c.against(base)
-		over := math.Abs(measured) > compare.RunsDiffer
+		over := math.Abs(measured) > engines.RunsDiffer
 		if over {
 			s.Over++
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -169,7 +168,7 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x repl
 			o.Level, o.Ranks, o.Tiles = replay.Phases, []int{0}, 1<<15
 		}
 	}
-	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, o)
+	out, err := engines.Run(w, m, sel[0], plan.Scenario{}, o)
 	if err != nil {
 		return x, err
 	}

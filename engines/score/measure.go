@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -21,7 +21,7 @@ import (
 type replayed struct {
 	*workload.Workload
 	machine.Machine
-	compare.Outcome
+	engines.Outcome
 	seconds float64 // of an iteration, the mean over dispatch races
 	waits   float64 // of it: the host's launch of the first kernel and its wait for the last, less a gap between kernels
 }

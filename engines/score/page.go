@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/trace"
@@ -28,7 +27,7 @@ differ by more than 5 %%) are not scored.
 Sets are blind (measured after the predictions were fixed; no rule was changed for their errors), develop (rules were changed after
 looking at them) or calibrate (profiles are read off them; nothing is predicted). No predicted time is fitted to rows of
 strategies; only the probability of being faster is, below (rule E8).
-`, 100*compare.RunsDiffer)
+`, 100*engines.RunsDiffer)
 	var predicted, benchmarks []SetResult
 	for _, split := range []dataset.Split{dataset.Blind, dataset.Develop} {
 		for _, r := range results {

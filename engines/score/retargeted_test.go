@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -56,7 +56,7 @@ func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Che
 					return err
 				}
 				lift.GuessSizes(w, &captured)
-				if w, err = compare.Isolate(w, captured, nil); err != nil {
+				if w, err = engines.Isolate(w, captured, nil); err != nil {
 					return err
 				}
 				g.lifted[key] = edit.To(w, captured, m)

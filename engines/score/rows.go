@@ -21,7 +21,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -43,7 +42,7 @@ type Check struct {
 	Clock      plan.ClockRegime // that the protocol of the row has the iteration at
 	Why        string
 	Evidence   verdict.Evidence
-	noise      float64            // of the outcome (compare.Outcome)
+	noise      float64            // of the outcome (engines.Outcome)
 	Confidence verdict.Confidence // that the row is faster than its reference
 	Compared   bool               // with a reference that is predicted too, neither of them noisy
 	Change     float64            // predicted, against the reference: -0.1 is 10 % less time
@@ -210,7 +209,7 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	} else if again := edit.Repeat(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
 		return w, nil // split into batches first
 	} else {
-		w, err = compare.Isolate(again, m, nil)
+		w, err = engines.Isolate(again, m, nil)
 	}
 	if err == nil {
 		t.lifted[key] = w
@@ -227,7 +226,7 @@ func known(row *dataset.Row, given lift.Options) string {
 // group.
 func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machine, given lift.Options) (*workload.Workload, error) {
 	captured := m.Resize(w.World)
-	w, err := compare.Isolate(w, captured, nil)
+	w, err := engines.Isolate(w, captured, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -276,13 +275,13 @@ func (c *Check) predict(t *rowGroup, m machine.Machine) error {
 	if t := row.Params.Tokens; len(t) == 2 {
 		w = edit.Batch(edit.WithTokens(w, t[0]), m, int(t[1]), int(t[0]), 1)
 	}
-	if w, err = compare.Isolate(edit.Repeat(w, row.Params.Iterations), m, nil); err != nil {
+	if w, err = engines.Isolate(edit.Repeat(w, row.Params.Iterations), m, nil); err != nil {
 		return err
 	}
-	out, err := compare.Run(w, m, s, sc, replay.Options{})
+	out, err := engines.Run(w, m, s, sc, replay.Options{})
 	if err == nil && out.Result != nil && sc.Clock == plan.FullClock {
 		if sc.Clock = c.measuredIn(w, &m, out); sc.Clock != plan.FullClock {
-			out, err = compare.Run(w, m, s, sc, replay.Options{})
+			out, err = engines.Run(w, m, s, sc, replay.Options{})
 		}
 	}
 	if err == nil && out.Result == nil {
@@ -328,7 +327,7 @@ func rest(row *dataset.Row) float64 {
 
 // measuredIn is the regime that the median iteration of the row was in, where out
 // is the prediction for a cool one.
-func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare.Outcome) plan.ClockRegime {
+func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out engines.Outcome) plan.ClockRegime {
 	p := c.Row.Params
 	d := plan.ClockOf(w, m, out.Scenario, out.Changed).Demand(out.Scenario, out.Time)
 	if d.Time == 0 || p.Cool {

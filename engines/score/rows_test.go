@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -48,7 +48,7 @@ func TestMeasuredIn(t *testing.T) {
 	m := plantest.H200(t, w.World)
 	m.Clock.Knee.Value = 0.4
 	bulk, why := selectionOf(&dataset.Row{Strategy: "bulk"})
-	out, err := compare.Run(w, m, bulk, plan.Scenario{Clock: plan.FullClock}, replay.Options{})
+	out, err := engines.Run(w, m, bulk, plan.Scenario{Clock: plan.FullClock}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(why, err, out.Why)
 	}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -136,7 +136,7 @@ func replayStamped(of dataset.Stamps, row *dataset.Row, captured *trace.Run, m m
 			op.Kernel = &kernel
 		}
 	}
-	if w, err = compare.Isolate(w, m, nil); err != nil {
+	if w, err = engines.Isolate(w, m, nil); err != nil {
 		return nil, err
 	}
 	pl, err := schedule.Planned(s.Strategy, w, m, s.Values, plan.Scenario{Pace: 1})

@@ -1,6 +1,8 @@
-// Package tiles has the strategies that overlap within kernels, whose producer and consumer meet tile by tile. They are
-// written in the notation of package plan: orders of units, sets that become ready, movers and waits.
+// Package tiles has the strategies that cut pairs: into chunks that are launched side by side, or within kernels, whose
+// producer and consumer meet tile by tile. The latter are written in the notation of package plan: orders of units,
+// sets that become ready, movers and waits.
 //
+//	decompose  a kernel and its collective in chunks: decompose.go (of rows), waves.go (of waves), ring.go (of copies)
 //	fused      a kernel and its collective as one kernel that sends its tiles: fused.go, embedding.go, reduce.go
 //	tilesync   dependent kernels beside each other: tilesync.go, semaphore.go, between.go, own.go, streamk.go
 //	onesided   copies, stores and signals to symmetric memory: onesided.go, symmetric.go, shards.go, pipeline.go,

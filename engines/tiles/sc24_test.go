@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -133,7 +133,7 @@ func TestLaunchPerSliceIsSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	v["chunks"] = "16384" // more than users may ask for
-	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -26,7 +26,7 @@ type Advice struct {
 }
 
 // AdviceOn is what a strategy changes against the captured schedule and how to get it.
-func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
+func AdviceOn(w *workload.Workload, captured, out engines.Outcome) Advice {
 	changed := out.Changed
 	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 { // its operations are parts of those that a user finds
 		changed.Workload = w
@@ -42,7 +42,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 }
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
-func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
+func HowTo(w *workload.Workload, out engines.Outcome) ([]plan.Way, plan.Effort) {
 	native := isNative(w.Run)
 	t := plan.Target{
 		Ops: out.Changed.Ops, Either: native && !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run),

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -93,12 +92,12 @@ func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := compare.Compare(w, m, schedules, plan.Scenario{}, replay.Options{}, nil)
+	outcomes, err := engines.Compare(w, m, schedules, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(name string) compare.Outcome {
-		return outcomes[slices.IndexFunc(outcomes, func(o compare.Outcome) bool { return o.Strategy.Name == name })]
+	of := func(name string) engines.Outcome {
+		return outcomes[slices.IndexFunc(outcomes, func(o engines.Outcome) bool { return o.Strategy.Name == name })]
 	}
 	if serial := of("bulk"); serial.Result != nil {
 		for rank, r := range overlap.Collect(serial.Result.Run).Metrics().Ranks {

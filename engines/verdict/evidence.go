@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -44,7 +44,7 @@ func (w weight) or(much bool) weight {
 
 // EvidenceOf is what an outcome's predicted change rests on: the sources of its numbers, never
 // measured times of strategies.
-func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
+func EvidenceOf(w *workload.Workload, out engines.Outcome) Evidence {
 	if out.Result == nil {
 		return Evidence{none: true}
 	}
@@ -88,7 +88,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 // An assessment collects the caveats of one prediction.
 type assessment struct {
 	w       *workload.Workload
-	out     compare.Outcome
+	out     engines.Outcome
 	m       *machine.Machine
 	caveats []caveat
 }
@@ -450,7 +450,7 @@ func (v *assessment) lookups() {
 }
 
 // splitsBatches reports whether a schedule runs an iteration's batch in parts.
-func splitsBatches(out compare.Outcome) bool {
+func splitsBatches(out engines.Outcome) bool {
 	return out.Changed.Workload != nil && slices.ContainsFunc(out.Changed.Workload.Ops, func(op workload.Op) bool { return op.Batch > 0 })
 }
 

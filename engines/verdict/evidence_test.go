@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
@@ -74,7 +73,7 @@ func TestEvidence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := compare.Run(w, c.m, sel[0], plan.Scenario{}, replay.Options{})
+			out, err := engines.Run(w, c.m, sel[0], plan.Scenario{}, replay.Options{})
 			if err != nil || out.Result == nil {
 				t.Fatal(err, out.Why)
 			}
@@ -125,7 +124,7 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		{"twice the ranks", grown, m, 1, "2 ranks were captured, not 4"},
 		{"eight times the ranks", more, m, 2, "2 ranks were captured, not 16"},
 	} {
-		out, err := compare.Run(c.w, c.m, sel[0], plan.Scenario{}, replay.Options{})
+		out, err := engines.Run(c.w, c.m, sel[0], plan.Scenario{}, replay.Options{})
 		if err != nil || out.Result == nil {
 			t.Fatal(c.name, err, out.Why)
 		}
@@ -137,7 +136,7 @@ func TestEvidenceOfRescaled(t *testing.T) {
 
 // What does not apply has no confidence.
 func TestConfidenceOfNothing(t *testing.T) {
-	if c := Predict(nil, compare.Outcome{}, compare.Outcome{Why: "does not apply"}).Confidence; c != (Confidence{}) {
+	if c := Predict(nil, engines.Outcome{}, engines.Outcome{Why: "does not apply"}).Confidence; c != (Confidence{}) {
 		t.Errorf("%+v", c)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -67,7 +67,7 @@ const maxLinks = 15
 
 // Explain explains an outcome that was run with replay.Options.Causes, in the window of
 // the options or, without one, in the iteration that its time stands for.
-func Explain(w *workload.Workload, out compare.Outcome) Explanation {
+func Explain(w *workload.Workload, out engines.Outcome) Explanation {
 	is, rounds := plan.StepsOf(w, out.Result.Run).Of(out.Phase).Typical()
 	if x := out.Window; x.End > 0 {
 		start := min(x.Start, out.Result.Makespan)

@@ -6,16 +6,15 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // explained runs every engine that applies, with causes.
-func explained(t testing.TB, s plantest.Spec) (outs []compare.Outcome, all []Explanation) {
+func explained(t testing.TB, s plantest.Spec) (outs []engines.Outcome, all []Explanation) {
 	t.Helper()
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
 	for _, e := range engines.All() {
@@ -23,7 +22,7 @@ func explained(t testing.TB, s plantest.Spec) (outs []compare.Outcome, all []Exp
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Causes: true})
+		out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Causes: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,12 +40,12 @@ func TestLimitOfPartOfAMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Causes: true, Limits: true})
+	out, err := engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Causes: true, Limits: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := TimesOf(w, out)
-	if whole := l.Total(); l.Compute == 0 || compare.Abs(whole-out.Time) > out.Time/1000 {
+	if whole := l.Total(); l.Compute == 0 || engines.Abs(whole-out.Time) > out.Time/1000 {
 		t.Errorf("%+v add up to %d of %d", l, whole, out.Time)
 	}
 }
@@ -59,7 +58,7 @@ func TestTimesOfAnEarlierRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ func TestExplanationsAddUp(t *testing.T) {
 		outs, all := explained(t, s)
 		for i, e := range all {
 			what := fmt.Sprintf("%s: %s", name, outs[i].Strategy.Name)
-			if one := cmp.Or(outs[i].Simulated, outs[i].Time); compare.Abs(e.Time/trace.Time(e.Rounds)-one) > 1 {
+			if one := cmp.Or(outs[i].Simulated, outs[i].Time); engines.Abs(e.Time/trace.Time(e.Rounds)-one) > 1 {
 				t.Errorf("%s: %d iterations take %d, one takes %d", what, e.Rounds, e.Time, one)
 			}
 			if n := len(e.Path); n == 0 || n > maxLinks {
@@ -116,7 +115,7 @@ func TestExplanationsAddUp(t *testing.T) {
 			for _, p := range e.Versus.Parts {
 				change += p.Time
 			}
-			if n := trace.Time(len(e.Parts) + len(all[0].Parts)); compare.Abs(change-e.Versus.Change) > n { // one iteration of several is rounded
+			if n := trace.Time(len(e.Parts) + len(all[0].Parts)); engines.Abs(change-e.Versus.Change) > n { // one iteration of several is rounded
 				t.Errorf("%s: differences add up to %d, want %d", what, change, e.Versus.Change)
 			}
 		}
@@ -128,12 +127,12 @@ func TestExplanationsAddUp(t *testing.T) {
 // window says, and lies within it.
 func TestExplanationsOfWindows(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
-	v, err := decompose.Strategy.Values(nil)
+	v, err := tiles.Decompose.Values(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	explain := func(from, to trace.Time) (Explanation, trace.Time) {
-		out, err := compare.Run(w, m, plan.Selection{Strategy: decompose.Strategy, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
+		out, err := engines.Run(w, m, plan.Selection{Strategy: tiles.Decompose, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
 		if err != nil || out.Result == nil {
 			t.Fatal(err, out.Why)
 		}
@@ -187,7 +186,7 @@ func TestBulkIsExplained(t *testing.T) {
 		}
 		want := map[string]trace.Time{"computation": plantest.MoeDown.Gemm, "communication": plantest.MoeDown.Comm}
 		for _, p := range e.Parts {
-			if w := want[p.What]; w > 0 && compare.Abs(p.Time-w)*50 > w {
+			if w := want[p.What]; w > 0 && engines.Abs(p.Time-w)*50 > w {
 				t.Errorf("%s takes %d of the critical path, want about %d", p.What, p.Time, w)
 			}
 			delete(want, p.What)
@@ -205,19 +204,19 @@ func TestSentence(t *testing.T) {
 	}{
 		{
 			versus{"bulk", -30_000, []Part{{"communication", -50_000}, {"computation", 20_000}}, []Part{{"nccl", -50_000}, {"gemm<half>(float*)", 20_000}}, 0},
-			"wins 30.0 µs (3.0 %) against bulk: saves 50.0 µs of communication, but pays 20.0 µs of computation (above all gemm, 20.0 µs longer)",
+			"saves 50.0 µs of communication, but pays 20.0 µs of computation (above all gemm, 20.0 µs longer)",
 		},
 		{
 			versus{"bulk", 70_000, []Part{{"copies", -100}, {"the host", 30_000}, {"computation", 40_100}}, nil, 0},
-			"loses 70.0 µs (7.0 %) against bulk: pays 40.1 µs of computation and 30.0 µs of the host",
+			"pays 40.1 µs of computation and 30.0 µs of the host",
 		},
-		{versus{"bulk", 100, nil, nil, 0}, "takes as long as bulk"},
+		{versus{"captured", 100, nil, nil, 0}, "the critical path of the captured schedule"},
 		{
 			versus{"bulk", 5_000, []Part{{"computation", 5_000}}, []Part{{"gemm", 5_000}}, 2_500},
-			"loses 5.0 µs (0.5 %) against bulk: pays 5.0 µs of computation (above all gemm, 5.0 µs longer: its workgroups found slots up to 2.5 µs late)",
+			"pays 5.0 µs of computation (above all gemm, 5.0 µs longer: its workgroups found slots up to 2.5 µs late)",
 		},
 	} {
-		if got := c.v.Sentence(1_000_000); got != c.want {
+		if got := c.v.Sentence(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -262,14 +261,14 @@ func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options, fi
 	}
 	m := plantest.H200(t, w.World)
 	lift.GuessSizes(w, &m)
-	if w, err = compare.Isolate(w, m, nil); err != nil {
+	if w, err = engines.Isolate(w, m, nil); err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
+	outcomes, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := compare.Defect(outcomes...); err != nil {
+	if err := engines.Defect(outcomes...); err != nil {
 		t.Fatal(err)
 	}
 	if outcomes[0].Result == nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -17,7 +17,7 @@ import (
 const hostBound = 0.1
 
 // waitsForHost reports whether the captured schedule, or a phase of it, waits for hosts for a tenth of its time.
-func waitsForHost(w *workload.Workload, captured compare.Outcome) bool {
+func waitsForHost(w *workload.Workload, captured engines.Outcome) bool {
 	if captured.Phase == 0 {
 		for _, phase := range captured.Each() {
 			if phase > 0 && waitsForHost(w, captured.Of(phase)) {
@@ -31,7 +31,7 @@ func waitsForHost(w *workload.Workload, captured compare.Outcome) bool {
 
 // LaunchBound reports whether devices are idle for a tenth of the time of the captured schedule, or of a phase of it: for hosts,
 // or between kernels that these have launched. A graph shortens both.
-func LaunchBound(w *workload.Workload, captured compare.Outcome) bool {
+func LaunchBound(w *workload.Workload, captured engines.Outcome) bool {
 	return waitsForHost(w, captured) || slices.ContainsFunc(captured.Each(), func(phase int) bool {
 		t := TimesOf(w, captured.Of(phase))
 		return float64(t.Idle) > hostBound*float64(t.Total())
@@ -56,7 +56,7 @@ func bound(w *workload.Workload, host, unseen float64) bool {
 }
 
 // hosts says that a step waits for its host, or for ranks that nobody captured.
-func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) {
+func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes []Prediction) {
 	host, unseen, paused, longest := waits(w, captured)
 	v.HostWait, v.UnseenWait = host, unseen
 	v.HostBound = bound(w, v.HostWait, v.UnseenWait)
@@ -181,7 +181,7 @@ func (v *assessment) issue() float64 {
 // launched the next operation on any stream, because ranks that nobody captured come late, and in pauses of its host: of the
 // rank with the largest sum; and the longest pause, ns. A stretch from plan.HostStall on is a pause: no launch takes so long. The first of several iterations, and the time before the first operation, are
 // excluded: a cold start.
-func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused float64, longest trace.Time) {
+func waits(w *workload.Workload, out engines.Outcome) (host, unseen, paused float64, longest trace.Time) {
 	if out.Result == nil {
 		return 0, 0, 0, 0
 	}

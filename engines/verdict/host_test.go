@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -42,7 +42,7 @@ func TestPausesInGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}
@@ -58,7 +58,7 @@ func TestEitherProgram(t *testing.T) {
 		for _, name := range w.Run.Names {
 			w.Ops = append(w.Ops, workload.Op{Kernel: &workload.Kernel{Name: name}, Kind: trace.Compute})
 		}
-		out := compare.Outcome{Selection: plan.Selection{Strategy: schedule.Captured, Values: plan.Values{"graph": "on"}}}
+		out := engines.Outcome{Selection: plan.Selection{Strategy: schedule.Captured, Values: plan.Values{"graph": "on"}}}
 		out.Machine.GPU.Name = "AMD Instinct MI300X"
 		var libraries []string
 		ways, _ := HowTo(w, out)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -27,25 +26,25 @@ func launched(w *workload.Workload) {
 // a change.
 func TestJudge(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
 	launched(w)
-	after := func(selection string, change float64) compare.Outcome {
+	after := func(selection string, change float64) engines.Outcome {
 		o := captured
 		o.Selection = enginetest.MustParse(t, selection)[0]
 		o.Time = trace.Time(float64(captured.Time) * (1 + change))
 		o.Expected, o.Best, o.Worst = o.Time, o.Time, o.Time
 		return o
 	}
-	mixed := func(change float64) compare.Outcome {
+	mixed := func(change float64) engines.Outcome {
 		o := after("onesided", change)
-		o.Strategy = compare.MixedOf([]compare.PairChoice{{Outcomes: []compare.Outcome{after("multistream", change)}}})
+		o.Strategy = engines.MixedOf([]engines.PairChoice{{Outcomes: []engines.Outcome{after("multistream", change)}}})
 		o.Values = plan.Values{}
 		return o
 	}
-	refused := compare.Outcome{Selection: enginetest.MustParse(t, "fused")[0], Why: "no pairs"}
+	refused := engines.Outcome{Selection: enginetest.MustParse(t, "fused")[0], Why: "no pairs"}
 	unlike := *w
 	unlike.Isolation = &workload.Isolation{Checked: 10, P90: 0.6}
 	damaged, run := *w, *w.Run
@@ -54,30 +53,30 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		w        *workload.Workload
-		outcomes []compare.Outcome
+		outcomes []engines.Outcome
 		kind     Kind
 		strategy string
 		tie      []string
 		says     string
 	}{
-		{"a likely winner", w, []compare.Outcome{after("bulk", 0.1), after("multistream", -0.2), after("decompose", 0.05)}, Winner, "multistream", nil, "issue collectives with async_op=True: 20.0 ± 2.7 % less, >99 % likely"},
-		{"within the error", w, []compare.Outcome{after("multistream", -0.015), after("decompose", -0.02)}, NoClearWinner, "captured", []string{"decompose", "multistream"}, "chunks side by side ≈ issue collectives with async_op=True, -2.0 to -1.5 %: not distinguishable from no change"},
-		{"one within the error", w, []compare.Outcome{after("multistream", 0.2), after("decompose", -0.02)}, NoClearWinner, "captured", []string{"decompose"}, "chunks side by side, -2.0 %: not distinguishable from no change"},
-		{"two likely ones alike", w, []compare.Outcome{after("multistream", -0.2), after("decompose", -0.21)}, Winner, "decompose", []string{"multistream"}, "not distinguishable from it: issue collectives with async_op=True (-20.0 %)"},
-		{"a likely one behind an unlikely one", w, []compare.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "12.0 ± 2.9 % less, 99 % likely to gain 1 %; code\nstrategy: multistream; predicted faster, but passed over: chunks side by side (variant=ring), -13.0 % (not measured on hardware here"},
-		{"all slower", w, []compare.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, keepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; overlapse tune tries more settings"},
-		{"one within the error behind a setting nobody measured", w, []compare.Outcome{after("multistream", -0.015), after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"multistream"}, "to gain 1 %); predicted faster, but passed over: chunks side by side (variant=waves), -50.0 % (not measured on hardware here)"},
-		{"a kernel nobody measured", w, []compare.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "keep the captured schedule: no flag or line of code is predicted to take at least 1 % less; a kernel may (chunks side by side (variant=waves), -50.0 %: not measured on hardware here"},
-		{"a setting nobody measured", w, []compare.Outcome{after("bulk:carrier=cu", -0.5)}, NoClearWinner, "captured", []string{"bulk carrier=cu"}, "keep the captured schedule: NCCL_CTA_POLICY=0, -50.0 %, is not known well enough: not measured on hardware here"},
-		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, Winner, "captured", nil, "capture the iteration in a CUDA graph: 60.0 ± 4.4 % less"},
-		{"nothing applies", w, []compare.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
-		{"bulk alone is likely", w, []compare.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "turn the overlap off: 30.0 ± 2.6 % less"},
-		{"bounds do not compete", w, []compare.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "strategy: multistream"},
-		{"an experimental setting does not compete", w, []compare.Outcome{after("multistream:prefetch=1", -0.3), after("multistream", -0.2)}, Winner, "multistream", nil, "multistream prefetch=1, -30.0 %, is experimental: no measurement has such a setting, so it is not recommended"},
-		{"an experimental setting alone", w, []compare.Outcome{after("multistream:prefetch=1", -0.3)}, NothingToCompare, "captured", nil, "multistream prefetch=1, -30.0 %, is experimental"},
-		{"a mix", w, []compare.Outcome{after("multistream", -0.1), mixed(-0.3)}, Winner, "mixed", nil, "strategy: mixed"},
-		{"a damaged trace", &damaged, []compare.Outcome{after("multistream", -0.5)}, NoClearWinner, "captured", []string{"multistream"}, "nothing is called likely: 2 of 32 kernels and copies were repaired: negative duration"},
-		{"the captured schedule cannot be simulated", &unlike, []compare.Outcome{after("multistream", -0.5)}, Winner, "multistream", nil, "strategy: multistream"},
+		{"a likely winner", w, []engines.Outcome{after("bulk", 0.1), after("multistream", -0.2), after("decompose", 0.05)}, Winner, "multistream", nil, "issue collectives with async_op=True: 20.0 ± 2.7 % less, >99 % likely"},
+		{"within the error", w, []engines.Outcome{after("multistream", -0.015), after("decompose", -0.02)}, NoClearWinner, "captured", []string{"decompose", "multistream"}, "chunks side by side ≈ issue collectives with async_op=True, -2.0 to -1.5 %: not distinguishable from no change"},
+		{"one within the error", w, []engines.Outcome{after("multistream", 0.2), after("decompose", -0.02)}, NoClearWinner, "captured", []string{"decompose"}, "chunks side by side, -2.0 %: not distinguishable from no change"},
+		{"two likely ones alike", w, []engines.Outcome{after("multistream", -0.2), after("decompose", -0.21)}, Winner, "decompose", []string{"multistream"}, "not distinguishable from it: issue collectives with async_op=True (-20.0 %)"},
+		{"a likely one behind an unlikely one", w, []engines.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "12.0 ± 2.9 % less, 99 % likely to gain 1 %; code\nstrategy: multistream; predicted faster, but passed over: chunks side by side (variant=ring), -13.0 % (not measured on hardware here"},
+		{"all slower", w, []engines.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, keepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; overlapse tune tries more settings"},
+		{"one within the error behind a setting nobody measured", w, []engines.Outcome{after("multistream", -0.015), after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"multistream"}, "to gain 1 %); predicted faster, but passed over: chunks side by side (variant=waves), -50.0 % (not measured on hardware here)"},
+		{"a kernel nobody measured", w, []engines.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "keep the captured schedule: no flag or line of code is predicted to take at least 1 % less; a kernel may (chunks side by side (variant=waves), -50.0 %: not measured on hardware here"},
+		{"a setting nobody measured", w, []engines.Outcome{after("bulk:carrier=cu", -0.5)}, NoClearWinner, "captured", []string{"bulk carrier=cu"}, "keep the captured schedule: NCCL_CTA_POLICY=0, -50.0 %, is not known well enough: not measured on hardware here"},
+		{"the captured schedule in a graph", w, []engines.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, Winner, "captured", nil, "capture the iteration in a CUDA graph: 60.0 ± 4.4 % less"},
+		{"nothing applies", w, []engines.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
+		{"bulk alone is likely", w, []engines.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "turn the overlap off: 30.0 ± 2.6 % less"},
+		{"bounds do not compete", w, []engines.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "strategy: multistream"},
+		{"an experimental setting does not compete", w, []engines.Outcome{after("multistream:prefetch=1", -0.3), after("multistream", -0.2)}, Winner, "multistream", nil, "multistream prefetch=1, -30.0 %, is experimental: no measurement has such a setting, so it is not recommended"},
+		{"an experimental setting alone", w, []engines.Outcome{after("multistream:prefetch=1", -0.3)}, NothingToCompare, "captured", nil, "multistream prefetch=1, -30.0 %, is experimental"},
+		{"a mix", w, []engines.Outcome{after("multistream", -0.1), mixed(-0.3)}, Winner, "mixed", nil, "strategy: mixed"},
+		{"a damaged trace", &damaged, []engines.Outcome{after("multistream", -0.5)}, NoClearWinner, "captured", []string{"multistream"}, "nothing is called likely: 2 of 32 kernels and copies were repaired: negative duration"},
+		{"the captured schedule cannot be simulated", &unlike, []engines.Outcome{after("multistream", -0.5)}, Winner, "multistream", nil, "strategy: multistream"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := Judge(c.w, captured, predicted(c.w, captured, c.outcomes), nil)
@@ -100,7 +99,7 @@ func TestJudge(t *testing.T) {
 }
 
 // predicted compares outcomes with the captured schedule.
-func predicted(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) (list []Prediction) {
+func predicted(w *workload.Workload, captured engines.Outcome, outcomes []engines.Outcome) (list []Prediction) {
 	for _, o := range outcomes {
 		list = append(list, Predict(w, captured, o))
 	}
@@ -111,7 +110,7 @@ func predicted(w *workload.Workload, captured compare.Outcome, outcomes []compar
 func TestJudgeHostBound(t *testing.T) {
 	s := plantest.Spec{Ranks: 2, Steps: 3, Op: trace.AllReduce, Bytes: 1 << 20, Gemm: 100_000, Comm: 50_000, Channels: 4}
 	w, m := s.Build(t), plantest.H200(t, 2)
-	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
@@ -121,7 +120,7 @@ func TestJudgeHostBound(t *testing.T) {
 	bulk.Selection = enginetest.MustParse(t, "bulk")[0]
 	graph := captured
 	graph.Selection = enginetest.MustParse(t, "bulk:graph=on")[0]
-	if list := v.contenders(predicted(w, captured, []compare.Outcome{bulk, graph})); len(list) != 1 || list[0].Values["graph"] != "on" {
+	if list := v.contenders(predicted(w, captured, []engines.Outcome{bulk, graph})); len(list) != 1 || list[0].Values["graph"] != "on" {
 		t.Errorf("%d contenders", len(list))
 	}
 	// What a graph saves is told by the sentence on the host, and not again where it is not likely enough.

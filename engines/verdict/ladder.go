@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -18,7 +18,7 @@ import (
 // A Ladder is the result of Climb on a phase, or on all iterations: changes of the captured schedule, one at a time, each of
 // which is likely to gain.
 type Ladder struct {
-	Captured   compare.Outcome // what they are changes of
+	Captured   engines.Outcome // what they are changes of
 	Rungs      []Rung          // in the order of the changes
 	Tried      []Rung          // all that run, rungs included, fastest first; equal times keep the order of the candidates
 	Strategies []Tally
@@ -52,8 +52,8 @@ type Rung struct {
 // then the settings of the strategy whose defaults are fastest. The search also ends when over reports
 // that its time is over (nil: never); what is being tried then counts as not tried. done is called as
 // each finishes; over and done are called from several goroutines.
-func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) ([]Ladder, error) {
-	w, err := compare.Isolate(w, m, o.Stop)
+func Climb(w *workload.Workload, m machine.Machine, captured engines.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) ([]Ladder, error) {
+	w, err := engines.Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (p place) compare(to place) int {
 type search struct {
 	w          *workload.Workload
 	m          machine.Machine
-	captured   compare.Outcome
+	captured   engines.Outcome
 	candidates [][]plan.Selection
 	sc         plan.Scenario
 	o          replay.Options
@@ -201,7 +201,7 @@ func (c *climber) try(list []place) error {
 		if found[i] = c.known[list[i]]; found[i] != nil || c.over() {
 			return nil
 		}
-		out, err := compare.Try(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, o)
+		out, err := engines.Try(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, o)
 		if errors.Is(err, replay.ErrStopped) && (c.o.Stop == nil || !c.o.Stop()) {
 			return nil
 		}
@@ -249,7 +249,7 @@ func (c *climber) finish(next []place) error {
 		of := &c.Strategies[p.strategy]
 		of.Tried++
 		if r.Why != "" {
-			of.Why, of.Defect = cmp.Or(of.Why, r.Why), cmp.Or(of.Defect, compare.Defect(r.Outcome))
+			of.Why, of.Defect = cmp.Or(of.Why, r.Why), cmp.Or(of.Defect, engines.Defect(r.Outcome))
 			if r.TooLarge {
 				of.TooLarge++
 			}
@@ -270,7 +270,7 @@ func (c *climber) finish(next []place) error {
 	}
 	c.Last = make([]Prediction, len(judged))
 	return guard.Each(len(judged), func(i int) error {
-		out, err := compare.Run(c.w, c.m, c.candidates[judged[i].strategy][judged[i].index], c.sc, c.o)
+		out, err := engines.Run(c.w, c.m, c.candidates[judged[i].strategy][judged[i].index], c.sc, c.o)
 		if err != nil {
 			return err
 		}

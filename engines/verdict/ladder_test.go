@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -14,7 +13,7 @@ import (
 )
 
 // climbOne is the ladder of a workload whose phases are not answered apart.
-func climbOne(w *workload.Workload, m machine.Machine, captured compare.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) (Ladder, error) {
+func climbOne(w *workload.Workload, m machine.Machine, captured engines.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) (Ladder, error) {
 	l, err := Climb(w, m, captured, candidates, sc, o, over, done)
 	if err != nil {
 		return Ladder{}, err
@@ -25,7 +24,7 @@ func climbOne(w *workload.Workload, m machine.Machine, captured compare.Outcome,
 // Experimental settings are tried where they are given, and are no rung.
 func TestNoExperimentalRung(t *testing.T) {
 	w, m := plantest.LiftSample(t, "fsdp-step"), plantest.H200(t, 2)
-	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
@@ -46,7 +45,7 @@ func TestNoExperimentalRung(t *testing.T) {
 // has the time that it has alone; where it ends no single change is likely.
 func TestClimb(t *testing.T) {
 	w, m := plantest.LiftSample(t, "llama70b-fc2-allreduce"), plantest.H200(t, 4)
-	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
@@ -66,7 +65,7 @@ func TestClimb(t *testing.T) {
 		if r.StepChance.PFaster < Likely || float64(r.Expected) > float64(before)*(1+Faster) {
 			t.Errorf("rung %d, %s: probability %.2f, %d ns after %d", i, r.Selection, r.StepChance.PFaster, r.Expected, before)
 		}
-		alone, err := compare.Run(w, m, r.Selection, plan.Scenario{}, replay.Options{})
+		alone, err := engines.Run(w, m, r.Selection, plan.Scenario{}, replay.Options{})
 		if err != nil || alone.Expected != r.Expected {
 			t.Errorf("%s: %d ns, alone %d, %v", r.Selection, r.Expected, alone.Expected, err)
 		}
@@ -97,7 +96,7 @@ func TestClimb(t *testing.T) {
 // Without a likely change the fastest settings of each strategy are judged.
 func TestClimbNowhere(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
@@ -114,7 +113,7 @@ func TestClimbNowhere(t *testing.T) {
 // A candidate that panics is in the tally with its error; the others are tried.
 func TestClimbPastDefects(t *testing.T) {
 	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
-	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
@@ -138,7 +137,7 @@ func TestClimbPastDefects(t *testing.T) {
 // a whole search does, and counts what it would have tried next.
 func TestClimbWithin(t *testing.T) {
 	w, m := plantest.LiftSample(t, "llama70b-fc2-allreduce"), plantest.H200(t, 4)
-	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
+	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}

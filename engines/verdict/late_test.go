@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/chrome"
-	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 )
@@ -36,7 +35,7 @@ const madeRanks, madeIterations, layers = 4, 10, 4
 //	NCCL     |         RRR         RRR ...
 func made(t *testing.T, c cause) *trace.Run {
 	t.Helper()
-	run, err := merge.Runs(madeBy(t, c), "made")
+	run, err := assemble.Join(madeBy(t, c), "made")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +107,9 @@ func TestGraphAndUnseenRanks(t *testing.T) {
 	}
 	m = m.Resize(madeRanks)
 	selections := enginetest.MustParse(t, "captured,captured:graph=on")
-	var outs []compare.Outcome
+	var outs []engines.Outcome
 	for _, s := range selections {
-		out, err := compare.Run(w, m, s, plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
+		out, err := engines.Run(w, m, s, plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
 		if err != nil || out.Result == nil {
 			t.Fatal(err, out.Why)
 		}
@@ -178,7 +177,7 @@ func TestLateRank(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Clock = machine.Clock{} // no power limit, so that waiting is all that differs
-			captured, err := compare.Run(w, m.Resize(madeRanks), engines.CapturedSelection(), plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
+			captured, err := engines.Run(w, m.Resize(madeRanks), engines.CapturedSelection(), plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -87,7 +86,7 @@ func chances(t *testing.T, path string) map[string]Prediction {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	outcomes, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
@@ -17,7 +17,7 @@ import (
 )
 
 // TimesOf is what an iteration of an outcome consists of, the mean over ranks.
-func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
+func TimesOf(w *workload.Workload, out engines.Outcome) overlap.Times {
 	if out.Times != nil {
 		return *out.Times
 	}
@@ -37,7 +37,7 @@ func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
 }
 
 // Timed is an outcome with its times, and those of each phase, for TimesOf.
-func Timed(w *workload.Workload, out compare.Outcome) compare.Outcome {
+func Timed(w *workload.Workload, out engines.Outcome) engines.Outcome {
 	if out.Result == nil {
 		return out
 	}
@@ -54,7 +54,7 @@ func Timed(w *workload.Workload, out compare.Outcome) compare.Outcome {
 }
 
 // simulatedTimes is TimesOf before the time is scaled by the captured schedule's (rule L6).
-func simulatedTimes(w *workload.Workload, out compare.Outcome) overlap.Times {
+func simulatedTimes(w *workload.Workload, out engines.Outcome) overlap.Times {
 	if out.Simulated == out.Time {
 		return TimesOf(w, out)
 	}
@@ -63,7 +63,7 @@ func simulatedTimes(w *workload.Workload, out compare.Outcome) overlap.Times {
 }
 
 // skewed is the share of an outcome's iterations in which streams wait for ranks that nobody captured.
-func skewed(w *workload.Workload, out compare.Outcome) float64 {
+func skewed(w *workload.Workload, out engines.Outcome) float64 {
 	var late, whole trace.Time
 	for rank, in := range plan.StepsOf(w, out.Result.Run).Of(out.Phase).Steady() {
 		whole += in.Length()
@@ -78,7 +78,7 @@ func skewed(w *workload.Workload, out compare.Outcome) float64 {
 
 // LimitOf describes what limits an outcome of these times: the largest shares, and what compute
 // waited for beyond its dependencies.
-func LimitOf(w *workload.Workload, out compare.Outcome, t overlap.Times) string {
+func LimitOf(w *workload.Workload, out engines.Outcome, t overlap.Times) string {
 	if t.Total() == 0 {
 		return "nothing ran"
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -29,7 +28,7 @@ func TestTimesAddUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			outs, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+			outs, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +41,7 @@ func TestTimesAddUp(t *testing.T) {
 	}
 }
 
-func addUp(t *testing.T, w *workload.Workload, out compare.Outcome) {
+func addUp(t *testing.T, w *workload.Workload, out engines.Outcome) {
 	near := func(a, b trace.Time, by float64) bool { return math.Abs(float64(a-b)) <= by*float64(max(b, 1000)) }
 	c := plan.StepsOf(w, out.Result.Run)
 	whole := overlap.Collect(out.Result.Run).Metrics()

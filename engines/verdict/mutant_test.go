@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -490,7 +489,7 @@ func TestRankWithoutCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := compare.Run(w, plantest.H200(t, w.World), engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
+		out, err := engines.Run(w, plantest.H200(t, w.World), engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
 		if err != nil || out.Result == nil || out.Time <= 0 {
 			t.Errorf("without the profiler %v: %s %v", unprofiled, out.Why, err)
 		}

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -77,7 +77,7 @@ func TestPausesStay(t *testing.T) {
 		}
 		m := plantest.H200(t, w.World)
 		lift.GuessSizes(w, &m)
-		outcomes, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
+		outcomes, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

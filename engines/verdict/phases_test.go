@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -24,7 +23,7 @@ func TestPhasesApart(t *testing.T) {
 	}
 	var list []Prediction
 	for _, s := range enginetest.MustParse(t, "bulk,multistream,multistream:interleave=2,decompose:chunks=1") {
-		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
+		out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

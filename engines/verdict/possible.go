@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -21,7 +21,7 @@ const notBelieved = "not believed: "
 // schedule's own simulation, a gain though the same work has more exposed communication, beyond
 // what collectives measurably slowed kernels, or one of a graph that would be none with the captured waits for ranks that
 // nobody captured.
-func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
+func (p *Prediction) check(w *workload.Workload, captured engines.Outcome) {
 	base := captured.Expected
 	why := impossible(base, *p.Times)
 	for _, t := range []trace.Time{p.Expected, p.Best, p.Worst} {
@@ -41,7 +41,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		case gain > most+rounding:
 			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes",
 				trace.Micros(gain), trace.Micros(most))
-		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > rounding && beyond(base, gain, gaps+compare.SlowdownOf(w).Time, p.Change):
+		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > rounding && beyond(base, gain, gaps+engines.SlowdownOf(w).Time, p.Change):
 			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here",
 				trace.Micros(is.Exposed()-was.Exposed()))
 		}
@@ -107,7 +107,7 @@ func impossible(time trace.Time, parts overlap.Times) string {
 
 // withdraw withdraws the verdict where no collective has a time, where the measured step cannot be as the trace tells it, as no change is
 // relative to such a time, and where the durations on another machine are guesses.
-func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool {
+func (v *Verdict) withdraw(w *workload.Workload, captured engines.Outcome) bool {
 	why := ""
 	if captured.Result != nil {
 		why = impossible(captured.Expected, TimesOf(w, captured))

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -16,18 +15,18 @@ import (
 )
 
 // A step in which an all-reduce runs beside compute, its captured outcome, and the same under bulk.
-func overlapping(t *testing.T) (w *workload.Workload, captured, bulk compare.Outcome) {
+func overlapping(t *testing.T) (w *workload.Workload, captured, bulk engines.Outcome) {
 	w = plantest.Step(t, 2, `
 7 G1  500
 9 AR1 400 G1 waits G1
 7 G2  900 G1
 7 opt 100 AR1 G2 waits AR1`)
 	m := plantest.H200(t, 2)
-	w, err := compare.Isolate(w, m, nil)
+	w, err := engines.Isolate(w, m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	captured, err = compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	captured, err = engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func TestPossible(t *testing.T) {
 	most.Times, most.Expected, most.Time = nil, captured.Expected/2, captured.Expected/2 // as exposed as captured
 	for _, c := range []struct {
 		name      string
-		out       compare.Outcome
+		out       engines.Outcome
 		withdrawn bool
 		why       string
 	}{

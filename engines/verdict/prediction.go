@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -44,7 +44,7 @@ func levelOf(p float64) level {
 // A Prediction is an outcome against the captured schedule: by how much it is faster, what that
 // rests on and how certain it is. Verdicts, tables, files and sweeps are made from it.
 type Prediction struct {
-	compare.Outcome
+	engines.Outcome
 	Change     float64 // of the captured schedule's expected time, relative: -0.1 is 10 % less; 0 without a result
 	Evidence   Evidence
 	Confidence Confidence
@@ -64,7 +64,7 @@ func (p *Prediction) of(phase int) Prediction {
 
 // Predict compares an outcome with the captured schedule. An outcome that cannot be has no result
 // afterwards, and the reason (check).
-func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
+func Predict(w *workload.Workload, captured, out engines.Outcome) Prediction {
 	p := Prediction{Outcome: Timed(w, out)}
 	if len(captured.Phases) > 1 && captured.Phase == 0 {
 		for _, phase := range captured.Each() {

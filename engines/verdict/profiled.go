@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -19,7 +19,7 @@ const muchAdded = 0.05
 
 // added is how much longer a captured iteration took than the captured schedule is predicted to without the profiler, relative to
 // that; 0 if the prediction is no estimate of this kind, below 0 where the estimate is longer, which no run without a profiler is.
-func added(w *workload.Workload, captured compare.Outcome) float64 {
+func added(w *workload.Workload, captured engines.Outcome) float64 {
 	measured := measuredStep(w, captured)
 	if !w.Unprofiled || !w.Profiled() || w.Rescaled != nil || captured.Expected <= 0 || measured <= 0 || workload.Iterations(w) == 0 {
 		return 0
@@ -28,13 +28,13 @@ func added(w *workload.Workload, captured compare.Outcome) float64 {
 }
 
 // measuredStep is the captured time of an iteration of an outcome's phase.
-func measuredStep(w *workload.Workload, captured compare.Outcome) trace.Time {
+func measuredStep(w *workload.Workload, captured engines.Outcome) trace.Time {
 	return plan.MeasuredSteps(w).Of(captured.Phase).Time()
 }
 
 // profilerText says that the profiler made much of the captured time, between which limits the time without it is, and how to
 // capture again; "" if it did not.
-func profilerText(w *workload.Workload, captured compare.Outcome) string {
+func profilerText(w *workload.Workload, captured engines.Outcome) string {
 	added := added(w, captured)
 	if added < 0 && plan.Contradicts(captured.Expected, measuredStep(w, captured)) {
 		return fmt.Sprintf("the step without the profiler is estimated at %s, above the captured %s, which it cannot be: iterations or "+
@@ -64,7 +64,7 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 // besideProfiler makes a likely gain no likelier than where it is least of what the time without the profiler may be: with the
 // waits of the capture, or with hosts that are as fast as they may be. Where the profiler added much, an error of that estimate
 // decides. Where that estimate is above the captured time, no gain is likely.
-func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outcome) {
+func (p *Prediction) besideProfiler(w *workload.Workload, captured engines.Outcome) {
 	added := added(w, captured)
 	if added < 0 && !asCaptured(p.Selection) && plan.Contradicts(captured.Expected, measuredStep(w, captured)) {
 		p.Evidence.Untested, p.Evidence.profiled = p.Evidence.Untested+1, true
@@ -91,7 +91,7 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outco
 	} {
 		times := [2]float64{}
 		for i, s := range []plan.Selection{base, p.Selection} {
-			out, err := compare.Run(end.w, p.Machine, s, end.sc, replay.Options{Like: true})
+			out, err := engines.Run(end.w, p.Machine, s, end.sc, replay.Options{Like: true})
 			if err != nil || out.Result == nil || out.Expected <= 0 {
 				return
 			}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -40,7 +39,7 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := plantest.H200(t, w.World)
-		captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
+		captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
 		if err != nil || captured.Result == nil {
 			t.Fatal(err, captured.Why)
 		}
@@ -76,7 +75,7 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 }
 
 // profiledOverlap is overlapping of a trace with a step and host calls, predicted without the profiler.
-func profiledOverlap(t *testing.T) (w *workload.Workload, captured, bulk compare.Outcome) {
+func profiledOverlap(t *testing.T) (w *workload.Workload, captured, bulk engines.Outcome) {
 	w, captured, bulk = overlapping(t)
 	w.Unprofiled, w.Steps = true, []workload.Step{{Name: "step#0"}}
 	for range w.Ranks {
@@ -141,7 +140,7 @@ func TestGainsOnlyOnSlowHosts(t *testing.T) {
 			w.Hosts = append(w.Hosts, h)
 		}
 		m := plantest.H200(t, 2)
-		captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
+		captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
 		if err != nil || captured.Result == nil {
 			t.Fatal(err, captured.Why)
 		}

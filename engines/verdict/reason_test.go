@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
@@ -24,7 +23,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out, err := compare.Run(w, plantest.H200(t, w.World), plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Level: replay.Phases, Ranks: []int{1}})
+				out, err := engines.Run(w, plantest.H200(t, w.World), plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Level: replay.Phases, Ranks: []int{1}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -25,7 +25,7 @@ type Moved struct {
 // MemoryByCause divides an outcome's simulated memory traffic by cause, compute first. An
 // all-reduce counts as its two halves. It is empty for captured and ideal, which simulate
 // no memory.
-func MemoryByCause(w *workload.Workload, out compare.Outcome) []Moved {
+func MemoryByCause(w *workload.Workload, out engines.Outcome) []Moved {
 	run := out.Result.Run
 	per := float64(max(1, w.World) * max(1, workload.Iterations(w)))
 	computes, library := map[string]bool{}, map[string]*opShares{} // by name of kernel

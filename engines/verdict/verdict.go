@@ -21,7 +21,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
@@ -85,7 +85,7 @@ const needsReason = -0.05
 // captured schedule; it competes even if it is not among the others. Bounds and strategies
 // without hardware do not compete. late is the rank that others wait for, or nil. tried are predictions without results
 // that do not compete either: faster ones of them are named, and why they are passed over.
-func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
+func Judge(w *workload.Workload, captured engines.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
 	if len(captured.Phases) > 1 && captured.Phase == 0 {
 		var phases []Verdict
 		for _, phase := range captured.Each() {
@@ -99,7 +99,7 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 }
 
 // judged is the verdict on a phase, or on all iterations, with whatever numbers it has.
-func judged(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried []Prediction) Verdict {
+func judged(w *workload.Workload, captured engines.Outcome, outcomes []Prediction, late *overlap.LateRank, tried []Prediction) Verdict {
 	v := Verdict{Late: late, tried: tried}
 	if captured.Phase > 0 {
 		v.Phase = captured.Phases[captured.Phase-1].Steps.Phase
@@ -225,7 +225,7 @@ const MuchWaiting = 0.1
 
 // LateRank is the rank that the others wait for in the capture, with the change of the captured schedule if no rank
 // were slower than the median one; nil: none, or not known.
-func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank {
+func LateRank(w *workload.Workload, captured engines.Outcome) *overlap.LateRank {
 	if w.Run.Estimated != "" || w.Rescaled != nil {
 		return nil
 	}
@@ -233,12 +233,12 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 	if late == nil || late.Share < LeastWaiting || captured.Result == nil {
 		return late
 	}
-	w, err := compare.Isolate(w, captured.Machine, nil)
+	w, err := engines.Isolate(w, captured.Machine, nil)
 	if err != nil {
 		return late
 	}
 	sc := plan.Scenario{Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
-	mean := func(out compare.Outcome, err error) float64 {
+	mean := func(out engines.Outcome, err error) float64 {
 		if err != nil || out.Result == nil {
 			return 0
 		}
@@ -253,8 +253,8 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 		}
 	}
 	changed, m := edit.WhatIf(w, captured.Machine, machine.WhatIf{{Name: machine.Balanced, By: machine.ByMedian}})
-	balanced := mean(compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true}))
-	as := mean(compare.Control(w, captured.Machine, sc, replay.Options{Like: true})) // which strategies are relative to: simulated once
+	balanced := mean(engines.Run(changed, m, captured.Selection, sc, replay.Options{Like: true}))
+	as := mean(engines.Control(w, captured.Machine, sc, replay.Options{Like: true})) // which strategies are relative to: simulated once
 	if balanced > 0 && as > 0 {
 		late.Balanced = balanced/as - 1
 	}
@@ -320,7 +320,7 @@ func LateText(late *overlap.LateRank) string {
 }
 
 // overlaps says what the captured schedule gains from its own overlap, if that is likely; else "".
-func overlaps(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) string {
+func overlaps(w *workload.Workload, captured engines.Outcome, outcomes []Prediction) string {
 	if t := TimesOf(w, captured); float64(t.Hidden) <= overlapsFrom*float64(t.Hidden+t.Exposed()) {
 		return ""
 	}
@@ -350,7 +350,7 @@ func boundOf(all []Prediction) *Prediction {
 }
 
 // bound says what the best overlap of the same operations gains, and what the captured overlap does.
-func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []Prediction) {
+func (v *Verdict) bound(w *workload.Workload, captured engines.Outcome, all []Prediction) {
 	if captured.Result == nil {
 		return
 	}
@@ -379,7 +379,7 @@ func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []Pr
 
 // idleSaved is the share of the captured time for which devices are idle, of no collective, and are not under a bound, from a
 // tenth on: that time goes with what held up their hosts, not with overlap. Less may be what streams take to wait for each other.
-func idleSaved(w *workload.Workload, captured, bound compare.Outcome) float64 {
+func idleSaved(w *workload.Workload, captured, bound engines.Outcome) float64 {
 	was := TimesOf(w, captured)
 	if share := float64(was.Idle-TimesOf(w, bound).Idle) / float64(was.Total()); share > hostBound {
 		return share

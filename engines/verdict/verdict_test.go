@@ -3,7 +3,7 @@ package verdict
 import (
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -15,18 +15,18 @@ import (
 func TestMixRaces(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	s := enginetest.MustParse(t, "decompose")[0]
-	alone, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
+	alone, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if alone.Best >= alone.Expected || alone.Worst <= alone.Expected {
 		t.Fatalf("alone it takes %d, from %d to %d: nothing varies", alone.Expected, alone.Best, alone.Worst)
 	}
-	choice := compare.PairChoice{Outcomes: []compare.Outcome{alone}}
+	choice := engines.PairChoice{Outcomes: []engines.Outcome{alone}}
 	for i := range w.Pairs {
 		choice.Rows = append(choice.Rows, i)
 	}
-	mixed, err := compare.Run(w, m, plan.Selection{Strategy: compare.MixedOf([]compare.PairChoice{choice}), Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
+	mixed, err := engines.Run(w, m, plan.Selection{Strategy: engines.MixedOf([]engines.PairChoice{choice}), Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -56,13 +56,12 @@ func (e *Explanation) Against(strategy string, base Explanation) {
 	}
 }
 
-// Sentence describes a Versus: the total change, and what was gained and lost on the
-// critical path; nothing below a twentieth of the largest part.
-func (v *versus) Sentence(base trace.Time) string {
+// Sentence says what is gained and lost on the critical path; nothing below a twentieth of the largest part.
+func (v *versus) Sentence() string {
 	var gains, pays []string
 	most := trace.Time(0)
 	for _, p := range v.Parts {
-		most = max(most, compare.Abs(p.Time))
+		most = max(most, engines.Abs(p.Time))
 	}
 	for i := range v.Parts {
 		gain, pay := v.Parts[i], v.Parts[len(v.Parts)-1-i]
@@ -72,14 +71,6 @@ func (v *versus) Sentence(base trace.Time) string {
 		if pay.Time > 0 && pay.Time*20 >= most && len(pays) < 3 {
 			pays = append(pays, fmt.Sprintf("%s of %s", trace.Micros(pay.Time), pay.What))
 		}
-	}
-	share := 100 * float64(compare.Abs(v.Change)) / float64(max(1, base))
-	how := fmt.Sprintf("takes as long as %s", v.Strategy)
-	switch {
-	case v.Change < 0 && share >= 0.05:
-		how = fmt.Sprintf("wins %s (%.1f %%) against %s", trace.Micros(-v.Change), share, v.Strategy)
-	case share >= 0.05:
-		how = fmt.Sprintf("loses %s (%.1f %%) against %s", trace.Micros(v.Change), share, v.Strategy)
 	}
 	var words []string
 	if len(gains) > 0 {
@@ -95,10 +86,10 @@ func (v *versus) Sentence(base trace.Time) string {
 			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer%s)", kernel.Short(v.Names[n-1].What), trace.Micros(v.Names[n-1].Time), late)
 		}
 	}
-	if len(words) > 0 {
-		how += ": " + strings.Join(words, ", but ")
+	if len(words) == 0 {
+		return "the critical path of the " + v.Strategy + " schedule"
 	}
-	return how
+	return strings.Join(words, ", but ")
 }
 
 // list joins words with commas and "and".

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
@@ -41,8 +41,8 @@ func WhatIfs(m *machine.Machine) []machine.WhatIf {
 // are in the order of the outcomes and of the changes; what cannot run there is missing. All
 // outcomes are of machine m. done is called as each replay finishes, from several
 // goroutines; nil is allowed.
-func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, changes []machine.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
-	w, err := compare.Isolate(w, m, stop)
+func Under(w *workload.Workload, m machine.Machine, outs []engines.Outcome, changes []machine.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
+	w, err := engines.Isolate(w, m, stop)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, chan
 // simulated replaces the outcomes of a measured workload by those of its simulation, as they
 // are on a changed machine: a change is then that of the machine only. On a changed machine the
 // captured schedule is simulated, and no time is scaled to the captured one (rule L6).
-func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, stop func() bool) ([]compare.Outcome, error) {
+func simulated(w *workload.Workload, m machine.Machine, outs []engines.Outcome, stop func() bool) ([]engines.Outcome, error) {
 	if !plan.WasMeasured(w) {
 		return outs, nil
 	}
@@ -79,7 +79,7 @@ func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, 
 			return nil
 		}
 		sc := plan.Scenario{Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
-		is, err := compare.Run(same, m, out.Selection, sc, replay.Options{Like: true, Stop: stop})
+		is, err := engines.Run(same, m, out.Selection, sc, replay.Options{Like: true, Stop: stop})
 		if err == nil {
 			outs[i] = is
 		}
@@ -88,7 +88,7 @@ func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, 
 }
 
 // under replays all strategies on one machine; nil for one that cannot run.
-func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x machine.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
+func under(w *workload.Workload, m machine.Machine, outs []engines.Outcome, x machine.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
 	found := make([]*WhatIf, len(outs))
 	w, changed := edit.WhatIf(w, m, x)
 	return found, guard.Each(len(outs), func(i int) error {
@@ -97,7 +97,7 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x ma
 			return nil
 		}
 		sc := plan.Scenario{Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
-		is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Like: true, Stop: stop})
+		is, err := engines.Run(w, changed, out.Selection, sc, replay.Options{Like: true, Stop: stop})
 		if done != nil {
 			done()
 		}
@@ -112,7 +112,7 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x ma
 }
 
 // whatIf is an outcome on a changed machine against that on the machine as it is, of each phase too.
-func whatIf(x machine.WhatIf, was, is compare.Outcome) *WhatIf {
+func whatIf(x machine.WhatIf, was, is engines.Outcome) *WhatIf {
 	found := &WhatIf{Name: x.String(), Time: int64(is.Expected), Change: is.ChangeFrom(was.Expected)}
 	for _, phase := range is.Each() {
 		if is.Phase == 0 && phase > 0 {

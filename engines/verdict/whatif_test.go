@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -74,7 +73,7 @@ func TestUnchangedMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outs, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	outs, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func TestFasterIsNotSlower(t *testing.T) {
 		m := plantest.H200(t, s.Ranks)
 		s.Comm = max(s.Comm, trace.Time(m.Library.Time(s.Op, s.Bytes, s.Ranks, s.Channels)*1e9+0.5))
 		w := s.Build(t)
-		outs, err := compare.Compare(w, m, sel, plan.Scenario{Clock: plan.FullClock}, replay.Options{}, nil)
+		outs, err := engines.Compare(w, m, sel, plan.Scenario{Clock: plan.FullClock}, replay.Options{}, nil)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -145,7 +144,7 @@ func TestCapturedRespondsToWhatIf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outs, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	outs, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -36,7 +36,7 @@ func isCheap(w *workload.Workload, p Prediction) bool {
 
 // judge recommends a likely contender, else the captured schedule: of the fastest and those that cannot be told from
 // it, the one that takes the least work.
-func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
+func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []Prediction, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
 	v.Confidence = Predict(w, captured, captured).Confidence
 	nothing := v.nothing(w, captured, list, why) // said behind a graph that pays
@@ -118,7 +118,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 }
 
 // nothing says, and notes as the kind of the verdict, that there is nothing to compare; "": there is, or no strategy was selected.
-func (v *Verdict) nothing(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) string {
+func (v *Verdict) nothing(w *workload.Workload, captured engines.Outcome, list []Prediction, why string) string {
 	if slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact }) {
 		return ""
 	}
@@ -145,7 +145,7 @@ func because(p Prediction) string {
 }
 
 // copiesText says what copies take that no kernel runs beside, where no schedule moves them; "" if that is not worth a word.
-func copiesText(w *workload.Workload, captured compare.Outcome) string {
+func copiesText(w *workload.Workload, captured engines.Outcome) string {
 	t := TimesOf(w, captured)
 	if share := float64(t.Copies) / float64(max(1, t.Total())); share >= LeastWaiting {
 		return fmt.Sprintf(", and copies, which take %.0f %% of the time, wait for no kernel: fewer bytes help", 100*share)
@@ -169,7 +169,7 @@ func selections(list []Prediction) (names []string) {
 }
 
 // win recommends a contender; fastest is the first likely one.
-func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Prediction, fastest int) {
+func (v *Verdict) win(w *workload.Workload, captured engines.Outcome, list []Prediction, fastest int) {
 	best := easiest(list, fastest)
 	c := list[best]
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
@@ -241,7 +241,7 @@ func changeOf(ways []plan.Way, c Prediction) string {
 }
 
 // ofMemory is what a GPU of the capture has, and what of it the captured schedule and more bytes take.
-func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string {
+func ofMemory(w *workload.Workload, captured engines.Outcome, more int64) string {
 	var has int64
 	for i := range w.Run.Ranks {
 		if bytes := w.Run.Ranks[i].Device.MemoryBytes; has == 0 || bytes < has {
@@ -289,7 +289,7 @@ func tied(a, b Prediction) bool {
 }
 
 // slowerPhase names the other phases that a strategy recommended for one makes slower, if it does.
-func slowerPhase(captured compare.Outcome, c Prediction) string {
+func slowerPhase(captured engines.Outcome, c Prediction) string {
 	var slower []string
 	for i := range min(len(captured.Phases), len(c.Phases)) {
 		was, is := captured.Phases[i], c.Phases[i]

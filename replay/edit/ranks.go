@@ -41,8 +41,8 @@ func Ranks(run *trace.Run, world int, group string, n int) (*trace.Run, *Resized
 	if row >= 0 {
 		z.Group = run.Groups[row].Name
 		if n != len(ranks(run.Groups[row], world)) && passesOn(run, row) {
-			const why = "its ranks pass whole buffers on, as ring attention does: in a group of another size each would compute with more or fewer of them"
-			return nil, nil, fmt.Errorf("group %q: %s", z.Group, why)
+			return nil, nil, fmt.Errorf("group %q: its ranks pass whole buffers on, as ring attention does: in a group of another size "+
+				"each would compute with more or fewer of them", z.Group)
 		}
 		if err := z.alongside(run.Groups[row], world); err != nil {
 			return nil, nil, err

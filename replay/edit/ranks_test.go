@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -137,7 +137,7 @@ func resized(t *testing.T, name string, n int) (captured, w *workload.Workload) 
 		t.Fatal(err)
 	}
 	m := plantest.H200(t, captured.World)
-	if captured, err = compare.Isolate(captured, m, nil); err != nil {
+	if captured, err = engines.Isolate(captured, m, nil); err != nil {
 		t.Fatal(err)
 	}
 	grown, z, err := edit.Ranks(run, captured.World, "", n)

@@ -60,6 +60,29 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// Thread 2 wakes when it records something, behind the last that thread 1 does before: not behind a range around both, nor behind
+// an operator of thread 1 that waits for thread 2.
+//
+//	thread 1   |step      |aten::a: launch k1|            ...|
+//	thread 2                       .wake.    |b: launch k2|
+//	µs         0          1        20        64           80
+func TestWakes(t *testing.T) {
+	const run = `{"traceEvents": [
+	{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 90},
+	{"ph": "X", "cat": "cpu_op", "name": "aten::a", "pid": 1, "tid": 1, "ts": 1, "dur": %d, "args": {"External id": 1}},
+	{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 5, "dur": 5, "args": {"correlation": 1, "External id": 1}},
+	{"ph": "X", "cat": "cpu_op", "name": "aten::b", "pid": 1, "tid": 2, "ts": 64, "dur": 16, "args": {"External id": 3}},
+	{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2, "ts": 70, "dur": 5, "args": {"correlation": 4, "External id": 3}},
+	{"ph": "X", "cat": "kernel", "name": "k1", "pid": 0, "tid": 7, "ts": 15, "dur": 40, "args": {"correlation": 1, "device": 0, "stream": 7}},
+	{"ph": "X", "cat": "kernel", "name": "k2", "pid": 0, "tid": 7, "ts": 83, "dur": 10, "args": {"correlation": 4, "device": 0, "stream": 7}}
+	]}`
+	for lasts, want := range map[int]trace.Time{19: 44_000, 89: 54_000} {
+		if h := ofFile(t, fmt.Sprintf(run, lasts)).Hosts[0]; len(h.Wakes) != 1 || h.Wakes[1] != want {
+			t.Errorf("an operator of %d us: %v ns for k2, not %d", lasts, h.Wakes, want)
+		}
+	}
+}
+
 // ofFile is the workload of a trace.
 func ofFile(t *testing.T, text string) *workload.Workload {
 	t.Helper()

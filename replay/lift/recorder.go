@@ -17,9 +17,12 @@ const latencySamples = 1000
 type recorder struct {
 	*workload.Host
 	lanes []trace.LaneID // by position in Order: thread of the call
+	calls []trace.SpanID // likewise: the call
 	Call  trace.Time     // median duration of the kernel launch calls, ns; 0: none
 	next  int            // first of Order that is issued after the spans read so far
 
+	woke   int                 // place in Order of the last op of Host.Wakes
+	busy   trace.Time          // until then the thread that issued the op before it recorded calls and operators
 	others []workload.HostSync // waits of threads that issue nothing, while those that issue record nothing
 }
 
@@ -42,13 +45,14 @@ func (r *rankOps) Host(run *trace.Run) recorder {
 	slices.SortStableFunc(h.Order, func(a, b int32) int {
 		return cmp.Compare(r.Ops[a].Issued, r.Ops[b].Issued)
 	})
-	h.lanes = make([]trace.LaneID, len(h.Order))
+	h.lanes, h.calls = make([]trace.LaneID, len(h.Order)), make([]trace.SpanID, len(h.Order))
 	type graph struct{ first, kernels int } // place of its first kernel in Order
 	var graphs []graph
 	took := map[int][]trace.Time{} // launches of graphs of so many kernels
-	call := func(n int) trace.Time { return run.Spans[r.Facts[h.Order[n]].Launch].Dur() }
+	call := func(n int) trace.Time { return run.Spans[h.calls[n]].Dur() }
 	for n, i := range h.Order {
-		if h.lanes[n] = run.Spans[r.Facts[i].Launch].Lane; n > 0 {
+		h.calls[n] = r.Facts[i].Launch
+		if h.lanes[n] = run.Spans[h.calls[n]].Lane; n > 0 {
 			h.Issues[i].Work = r.Ops[i].Issued - r.Ops[h.Order[n-1]].Issued
 			h.Issues[i].Handed = h.lanes[n] != h.lanes[n-1]
 		}
@@ -99,6 +103,9 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 			}
 			continue
 		}
+		if s.Kind != trace.Marker && h.lanes[h.next] != h.lanes[h.next-1] {
+			h.wakes(run, s)
+		}
 		h.others = slices.DeleteFunc(h.others, func(o workload.HostSync) bool { return o.Start < s.Start && s.Start < o.End })
 		is := &h.Issues[h.Order[h.next]]
 		switch {
@@ -129,6 +136,26 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 		}
 		slices.SortFunc(h.Syncs, func(a, b workload.HostSync) int { return cmp.Compare(a.End, b.End) })
 		h.share(ranks[i].Ops)
+	}
+}
+
+// wakes follows the calls and operators between the issues of two threads, and notes when the second one wakes.
+func (h *recorder) wakes(run *trace.Run, s trace.Span) {
+	switch first := s.Lane == h.lanes[h.next-1]; {
+	case h.woke == h.next:
+	case first:
+		h.busy = max(h.busy, s.End)
+	default:
+		for id := h.calls[h.next-1]; id != trace.None; id = run.Spans[id].Parent {
+			if around := run.Spans[id]; around.Kind != trace.Marker && around.End <= s.Start {
+				h.busy = max(h.busy, around.End)
+			}
+		}
+		if h.Wakes == nil {
+			h.Wakes = map[int32]trace.Time{}
+		}
+		h.woke, h.Wakes[h.Order[h.next]] = h.next, max(1, s.Start-h.busy)
+		h.busy = 0
 	}
 }
 

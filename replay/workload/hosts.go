@@ -17,6 +17,11 @@ type Host struct {
 	// device, ns: the median of up to 1000 after the first op; 0 if none found the device idle.
 	Latency trace.Time
 
+	// Wakes are, by position of the op in Workload.Ranks, of issues that are Handed, how long it took until a thread ran that
+	// another one woke, ns: from the end of the last call or operator that this one recorded to the start of the first that the
+	// woken one did. It is at least 1.
+	Wakes map[int32]trace.Time
+
 	// Loads is what launches took to load kernels, ns: several times longer than others, with
 	// nothing queued. Later iterations do not repeat it.
 	Loads trace.Time

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
@@ -20,7 +20,7 @@ import (
 type chart struct {
 	title, look, sample string
 	strategies          []string
-	bars                func(w *workload.Workload, out compare.Outcome) []bar
+	bars                func(w *workload.Workload, out engines.Outcome) []bar
 	command             string // its strategies; "": of replay, whose table has the same times
 }
 
@@ -79,7 +79,7 @@ func siblings(t *testing.T) string {
 }
 
 // step is the time of an iteration.
-func step(_ *workload.Workload, out compare.Outcome) []bar {
+func step(_ *workload.Workload, out engines.Outcome) []bar {
 	return []bar{timeBar("", out.Time)}
 }
 
@@ -88,7 +88,7 @@ func timeBar(label string, t trace.Time) bar {
 }
 
 // ends are when each rank ends.
-func ends(_ *workload.Workload, out compare.Outcome) (bars []bar) {
+func ends(_ *workload.Workload, out engines.Outcome) (bars []bar) {
 	run := out.Result.Run
 	last := make([]trace.Time, len(run.Ranks))
 	for _, s := range run.Spans {
@@ -101,7 +101,7 @@ func ends(_ *workload.Workload, out compare.Outcome) (bars []bar) {
 }
 
 // kinds are the mean times of kernels that compute and of collectives, and that of an iteration.
-func kinds(_ *workload.Workload, out compare.Outcome) []bar {
+func kinds(_ *workload.Workload, out engines.Outcome) []bar {
 	var sums, counts [2]trace.Time
 	for _, s := range out.Result.Run.Spans {
 		switch s.Kind {
@@ -115,7 +115,7 @@ func kinds(_ *workload.Workload, out compare.Outcome) []bar {
 }
 
 // bytesByCause are those of T3's Figure 18.
-func bytesByCause(w *workload.Workload, out compare.Outcome) (bars []bar) {
+func bytesByCause(w *workload.Workload, out engines.Outcome) (bars []bar) {
 	for _, m := range verdict.MemoryByCause(w, out) {
 		for _, x := range []struct {
 			how   string

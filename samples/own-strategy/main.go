@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -76,7 +75,7 @@ func main() {
 	w := must(lift.Workload(run, lift.Options{}))
 	m := must(machine.Load(fmt.Sprintf("%s:%d", machine.ForDevice(run.Ranks[0].Device), w.World)))
 	selected := append(must(engines.ParseSelection("bulk,decompose,fused,onesided")), plan.Selection{Strategy: putSlices})
-	outcomes := must(compare.Compare(w, m, selected, plan.Scenario{}, replay.Options{}, nil))
+	outcomes := must(engines.Compare(w, m, selected, plan.Scenario{}, replay.Options{}, nil))
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "strategy\ttime\tchange\tdoes not apply")
 	for _, o := range outcomes {

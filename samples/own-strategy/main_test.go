@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -71,7 +71,7 @@ func TestProgram(t *testing.T) {
 // TestBytes counts what a rank sends: all but its own share.
 func TestBytes(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	out, err := compare.Run(w, m, plan.Selection{Strategy: putSlices}, plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(w, m, plan.Selection{Strategy: putSlices}, plan.Scenario{}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}

@@ -1,6 +1,7 @@
 // Package assemble builds a run from the records of GPU profilers: processes, GPUs,
 // kernels, copies and calls, in any order and with the ids of the files. It completes
-// and numbers the collectives of all formats.
+// and numbers the collectives of all formats. It joins runs: the ranks of one job on one clock, the parts of one rank,
+// and several runs side by side.
 //
 //	reader of a format ──▶ Session ──▶ ranks ▶ lanes ▶ launches ▶ collectives ──▶ trace.Run
 //
@@ -12,6 +13,10 @@
 //	xla.go, xlaops.go         profiles of XLA; hlo.go, hlogroups.go and hlodata.go, the programs in them
 //	execution.go, tensor.go   execution traces; dataflow.go, what operators in them read and write
 //	transfer.go, capture.go   give a run what another one recorded: storages, and launches of graphs
+//	merge.go                  numbers runs and puts them on one clock; align.go compares the clocks of ranks
+//	stages.go                 closes gaps between stages of one profile; unite.go joins the parts of a rank
+//	join.go                   adds everything of each run
+//	sidebyside.go             puts several runs beside each other, and takes them apart
 package assemble
 
 import (

@@ -254,9 +254,14 @@ func (x *XLA) steps() (list []xlaStep) {
 
 // addCalls adds what the host did for a GPU: launches, ranges, and for each module that it runs the iteration that this is
 // of. Threads run modules behind the one that marks iterations: a module is of the last iteration to start before it. Where
-// none is marked, each run of a module is one.
+// none is marked, each run of a module is one. Where no call names the GPU, as of a program on one, that with a module's name runs it.
 func (x *XLA) addCalls(d *xlaDevice, steps []xlaStep) {
-	runs := map[string]int{}
+	runs, modules := map[string]int{}, map[string]bool{}
+	if !slices.ContainsFunc(d.calls, func(e XLAEvent) bool { return e.global != "" }) {
+		for i := range d.work {
+			modules[d.work[i].module] = d.work[i].module != ""
+		}
+	}
 	var open *Call
 	for _, e := range d.calls {
 		c := Call{Name: x.Builder.Intern(e.Name), Thread: e.Thread, ThreadName: e.Line, Start: e.Start, End: e.End, Marker: true}
@@ -264,7 +269,7 @@ func (x *XLA) addCalls(d *xlaDevice, steps []xlaStep) {
 			c.Correlation, c.Marker, c.Name = e.correlation, false, x.Builder.Intern(xlaCall(e.Name))
 		}
 		x.call(d, &c, e.At)
-		if e.step != "" || e.global == "" {
+		if e.step != "" || e.global == "" && !modules[e.runs] {
 			continue
 		}
 		name := e.runs + "#" + strconv.Itoa(runs[e.runs])

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/merge"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 type message []byte
@@ -119,7 +119,7 @@ func TestPlacedIsNotDamaged(t *testing.T) {
 		}
 		runs = append(runs, run)
 	}
-	run, err := merge.Runs(runs, "a")
+	run, err := assemble.Join(runs, "a")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/merge"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // nativeTrace is the output of Write for a kernel with a workgroup.
@@ -45,7 +45,7 @@ func TestNativeSpanOutsideOfItsParent(t *testing.T) {
 			}
 			runs = append(runs, run)
 		}
-		if _, err := merge.Runs(runs, "both"); err != nil {
+		if _, err := assemble.Join(runs, "both"); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/merge"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // TestMain fixes the seed of random tests, unless the command line sets one.
@@ -249,7 +249,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if joint, err := merge.Runs([]*trace.Run{run, other}, "joint"); err == nil {
+		if joint, err := assemble.Join([]*trace.Run{run, other}, "joint"); err == nil {
 			checkRun(t, joint)
 		}
 	})

@@ -18,7 +18,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/guard"
-	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // Open reads the run at a path: a file, a folder with a file a rank, a pattern
@@ -245,7 +244,7 @@ func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	}
 	all := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end
-	return merge.Runs(all, name)
+	return assemble.Join(all, name)
 }
 
 // alone finishes the only run of an input.
@@ -253,7 +252,7 @@ func alone(run *trace.Run, name string) (*trace.Run, error) {
 	if err := trace.Check(run); err != nil {
 		return nil, err
 	}
-	return merge.Runs([]*trace.Run{run}, name)
+	return assemble.Join([]*trace.Run{run}, name)
 }
 
 // openFile reads a file of the file system or of an archive.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/chrome"
-	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // captured reads a trace of the folder that lies beside the checkout.
@@ -55,7 +55,7 @@ func TestCapturedCollectives(t *testing.T) {
 	for _, rank := range []string{"rank0", "rank1", "rank2", "rank3"} {
 		runs = append(runs, captured(t, "h200", "traces", "bulk_llama70b_fc2_tp4_all_reduce", rank+".json.gz"))
 	}
-	run, err := merge.Runs(runs, "test")
+	run, err := assemble.Join(runs, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,11 +129,12 @@ func (t *tally) addState(is Is, d, share trace.Time) {
 
 // addRank counts overlapped time as compute, and no copies.
 func (t *tally) addRank(run *trace.Run, row int32, is Is, d trace.Time) {
-	if is == Overlapping {
-		is = Computing
+	name := is.String()
+	if is == Overlapping || is == Computing {
+		name = "compute"
 	}
 	if d != 0 && is != Copying {
-		t.add(ByRank, "rank "+strconv.Itoa(run.RankID(row))+" "+is.String(), d, 0, 1)
+		t.add(ByRank, "rank "+strconv.Itoa(run.RankID(row))+" "+name, d, 0, 1)
 	}
 }
 

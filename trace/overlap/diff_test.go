@@ -49,7 +49,7 @@ state: transfer 3 > 0 -3, 0 > 0
 state: idle 1 > 1 +0, 0 > 0
 cause of idle: unknown 1 > 1 +0, 0 > 0
 rank: rank 0 transfer 3 > 0 -3, 0 > 0
-rank: rank 0 compute alone 6 > 6 +0, 0 > 0
+rank: rank 0 compute 6 > 6 +0, 0 > 0
 rank: rank 0 idle 1 > 1 +0, 0 > 0
 kernel class: collective 3 > 3 +0, 1 > 1
 kernel class: compute 6 > 6 +0, 2 > 2
@@ -69,7 +69,7 @@ kernel or copy: ring 3 > 3 +0, 1 > 1
 state: transfer 1, 0
 state: idle 2, 0
 cause of idle: unknown 0, 0
-rank: rank 0 compute alone 1, 0
+rank: rank 0 compute 1, 0
 rank: rank 0 transfer 1, 0
 rank: rank 0 idle 2, 0
 kernel class: collective 1, 0

@@ -217,6 +217,36 @@ func describeXLA(run *trace.Run) string {
 	return b.String()
 }
 
+// On one GPU no call names the device that it runs a module on: the call that starts it is of the iteration that is marked.
+func TestXPlaneStepsOfOneGPU(t *testing.T) {
+	gpu := &planeWriter{message: message{}.s(2, "/device:GPU:0")}
+	host := &planeWriter{message: message{}.s(2, "/host:CPU")}
+	var work, calls []message
+	for step := range 3 {
+		at := 1000 * step
+		calls = append(calls, host.event("train", at, 60, "step_num", step),
+			host.event("Execute (jit_step)", at+10, 40, "name", "jit_step"),
+			host.event("cuGraphLaunch (CudaGraph:2)", at+20, 20, "correlation_id", step+1))
+		work = append(work, gpu.event("fusion", at+100, 50, "correlation_id", step+1, "hlo_op", "command_buffer", "hlo_module", "jit_step",
+			"kernel_details", "grid:24,1,1 block:512,1,1"))
+	}
+	gpu.line(7, "Stream #7(Compute)", work...)
+	host.line(40, "python3", calls...)
+	run, err := ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message).m(1, host.message)), "vm.xplane.pb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var marks []string
+	for _, s := range run.Spans {
+		if name := run.NameOf(s); strings.Contains(name, "#") {
+			marks = append(marks, fmt.Sprint(name, " ", s.Start/1000))
+		}
+	}
+	if got := strings.Join(marks, ", "); got != "train#0 10, train#1 1010, train#2 2010" {
+		t.Errorf("marks: %s", got)
+	}
+}
+
 // Programs of one name have numbers: those of their metadata, in versions without the statistic. Without its number, a kernel is
 // of none of them.
 func TestXPlaneModulesOfOneName(t *testing.T) {

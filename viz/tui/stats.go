@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/gdamore/tcell/v2"
@@ -86,7 +87,7 @@ func (c canvas) line(y, at, limit int, name string, cells []string, width []int,
 func (m *model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 	at := &p.t.Rows[p.row()]
 	what, own := fmt.Sprintf("from %s to %s", layout.Exact(w.From), layout.Exact(w.To)), false
-	if len(m.times) == 2 && w.Len() == m.times[0].Step && m.times[1].Step > 0 {
+	if len(m.times) >= 2 && w.Len() == m.times[0].Step && m.times[1].Step > 0 {
 		what, own = "one step of each", true
 	}
 	whose, n := "mean of ranks", trace.Time(max(1, len(p.t.Run(0).Ranks)))
@@ -113,6 +114,9 @@ func (m *model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 			return
 		}
 		for _, s := range p.t.Stats(row, w.From, to) {
+			if s.Name = trace.Short(s.Name); s.State { // causes of idle time are known of one of both alone
+				s.Name, _, _ = strings.Cut(s.Name, ":")
+			}
 			i := slices.IndexFunc(list, func(b both) bool { return b.Name == s.Name && b.State == s.State })
 			if i < 0 {
 				i, list = len(list), append(list, both{Stat: s})
@@ -146,7 +150,7 @@ func (m *model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 		if change(b) != 0 {
 			d = map[bool]string{true: "-", false: "+"}[change(b) < 0] + d
 		}
-		c.line(r.details.y+2+i, wide, r.width, trace.Short(b.Name),
+		c.line(r.details.y+2+i, wide, r.width, b.Name,
 			[]string{counts(0), layout.Short(b.time[0] / n), counts(1), layout.Short(b.time[1] / n), d}, width, c.plain())
 	}
 }

@@ -164,6 +164,10 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		return
 	}
 	batch := int64(1)
+	var known traffic
+	if operator != trace.None {
+		known = operandTraffic(&run.Operators[operator], op.Name, k.WGs())
+	}
 	switch given, ok := lookUp(r.shapes, op.Name, k); {
 	case ok:
 		op.Shape = completed(given)
@@ -171,6 +175,11 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		if operator != trace.None {
 			op.Shape.Like = gemmLike(run.Operators[operator].Name)
 		}
+	case known.read+known.write > 0:
+		if r.name(op).class == Sweep {
+			op.Shape, _, _ = elementwise(&run.Operators[operator])
+		}
+		op.Read, op.Write = known.read, known.write
 	case operator == trace.None, r.name(op).class == Light:
 	case concatenates(&run.Operators[operator]):
 		op.Inputs = concatenated(&run.Operators[operator], op.Name)
@@ -202,7 +211,7 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		op.Unfused, op.Shape, op.Read, op.Write = op.Shape, workload.Shape{}, 0, 0
 	}
 	class := r.name(op).class
-	op.Dense, op.Moves = class == dense, class == Sweep || class == Light || class == Lookup
+	op.Dense, op.Moves = class == dense, class == Sweep || class == Light || class == Lookup || known.read+known.write > 0
 	op.Tiling = r.tiling(op, k, batch, reset)
 }
 

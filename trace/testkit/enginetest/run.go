@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -16,25 +15,25 @@ import (
 )
 
 // Outcome runs a strategy with settings, which must apply.
-func Outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string) compare.Outcome {
+func Outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string) engines.Outcome {
 	t.Helper()
 	return OutcomeIn(t, w, m, name, set, plan.Scenario{})
 }
 
 // OutcomeIn is Outcome in a scenario.
-func OutcomeIn(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, sc plan.Scenario) compare.Outcome {
+func OutcomeIn(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, sc plan.Scenario) engines.Outcome {
 	t.Helper()
 	return run(t, w, m, name, set, sc, replay.Options{})
 }
 
-func run(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, sc plan.Scenario, o replay.Options) compare.Outcome {
+func run(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, sc plan.Scenario, o replay.Options) engines.Outcome {
 	t.Helper()
 	e := EngineNamed(t, name)
 	v, err := e.Values(set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, sc, o)
+	out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, sc, o)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -52,7 +51,7 @@ func EngineNamed(t testing.TB, name string) plan.Strategy {
 }
 
 // Detailed runs an engine and records phases.
-func Detailed(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, o replay.Options) compare.Outcome {
+func Detailed(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, o replay.Options) engines.Outcome {
 	t.Helper()
 	o.Level = replay.Phases
 	out := run(t, w, m, name, set, plan.Scenario{}, o)
@@ -73,12 +72,12 @@ func MustParse(t *testing.T, s string) []plan.Selection {
 }
 
 // Sent is the bytes that rank 0's GPU sent, by name.
-func Sent(out compare.Outcome) map[string]float64 { return moved(out, replay.Egress) }
+func Sent(out engines.Outcome) map[string]float64 { return moved(out, replay.Egress) }
 
 // Memory is the bytes that rank 0's memory moved, by name.
-func Memory(out compare.Outcome) map[string]float64 { return moved(out, replay.Memory) }
+func Memory(out engines.Outcome) map[string]float64 { return moved(out, replay.Memory) }
 
-func moved(out compare.Outcome, through replay.Resource) map[string]float64 {
+func moved(out engines.Outcome, through replay.Resource) map[string]float64 {
 	by := map[string]float64{}
 	for _, tr := range out.Result.Traffic {
 		if tr.GPU == 0 && tr.Resource == through {
@@ -134,7 +133,7 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 		}
 		op := &w.Ops[id]
 		r.Ops++
-		off := max(compare.Abs(s.Start+shift-beginsAt(w, op)), compare.Abs(s.End+shift-op.End))
+		off := max(engines.Abs(s.Start+shift-beginsAt(w, op)), engines.Abs(s.End+shift-op.End))
 		if off > max(1000, op.Dur()/100) {
 			r.Outside++
 		}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -183,7 +182,7 @@ func (b *Bench) strategy(t testing.TB, c scripttest.Call) string {
 		}
 		return "yes"
 	}
-	out, err := compare.Run(b.W, m, sel[0], plan.Scenario{}, replay.Options{})
+	out, err := engines.Run(b.W, m, sel[0], plan.Scenario{}, replay.Options{})
 	if err != nil {
 		return "error: " + err.Error()
 	}

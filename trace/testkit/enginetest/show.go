@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
@@ -34,7 +34,7 @@ import (
 //	draw        time of matrix units and links that power is drawn for, of the captured schedule and of the plan, s
 //	notes       what the plan says of itself
 //	never       what was never run
-func (b *Bench) show(t testing.TB, out compare.Outcome, show string) []string {
+func (b *Bench) show(t testing.TB, out engines.Outcome, show string) []string {
 	t.Helper()
 	run := out.Result.Run
 	show, of, _ := strings.Cut(show, ":")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -69,7 +68,7 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 		return nil, nil, m, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	done := r.Waiting(func() string { return "finding durations alone" }, nil)
-	w, err = compare.Isolate(w, m, nil)
+	w, err = engines.Isolate(w, m, nil)
 	if done(); err == nil {
 		w, m, err = r.rescaled(f, w, m)
 	}
@@ -124,8 +123,8 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 func StopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
 
 // FailedError is an error if a strategy panicked, or if one that the user selected did not run.
-func (f *Flags) FailedError(outcomes []compare.Outcome) error {
-	if err := compare.Defect(outcomes...); err != nil || f.Strategy == "all" {
+func (f *Flags) FailedError(outcomes []engines.Outcome) error {
+	if err := engines.Defect(outcomes...); err != nil || f.Strategy == "all" {
 		return err
 	}
 	var names []string
@@ -169,7 +168,7 @@ func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	kept := slices.Clone(sel)
 	for i := range kept {
 		if !kept[i].Strategy.Exact {
-			kept[i].Strategy = compare.On(kept[i].Strategy, rows)
+			kept[i].Strategy = engines.On(kept[i].Strategy, rows)
 		}
 	}
 	return kept, nil

@@ -5,19 +5,18 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A strategy that panicked fails the command, also with --strategy all.
 func TestDefectFails(t *testing.T) {
-	out := compare.Outcome{Selection: engines.PlainSelection(), Why: compare.DefectPrefix + "x", Err: &guard.PanicError{Value: "x"}}
+	out := engines.Outcome{Selection: engines.CapturedSelection(), Why: engines.DefectPrefix + "x", Err: &guard.PanicError{Value: "x"}}
 	f := Flags{Strategy: "all"}
-	if err := f.FailedError([]compare.Outcome{out}); err != out.Err {
+	if err := f.FailedError([]engines.Outcome{out}); err != out.Err {
 		t.Errorf("got %v", err)
 	}
 	out.Err = nil
-	if err := f.FailedError([]compare.Outcome{out}); err != nil {
+	if err := f.FailedError([]engines.Outcome{out}); err != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
-	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // A Reader reads traces, workload files and machines as the flags of every command say.
@@ -151,7 +151,7 @@ func (r *Reader) One(path, machineName string) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if runs := merge.Split(run); len(runs) > 1 {
+	if runs := assemble.Split(run); len(runs) > 1 {
 		var names []string
 		for _, r := range runs {
 			names = append(names, r.Name)

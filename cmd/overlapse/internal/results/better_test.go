@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -133,7 +133,7 @@ func TestCollectivesWithoutTimes(t *testing.T) {
 	if got, want := untimed.boundText(&untimed.each[0]), "unknown: none of the 2 collectives has a time; the kernels beside them take"; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := verdict.Judge(w, compare.Outcome{}, nil, nil); got.Kind != verdict.Withdrawn || got.Sentences[0] != "no verdict: none of the 2 collectives of the trace has a time" {
+	if got := verdict.Judge(w, engines.Outcome{}, nil, nil); got.Kind != verdict.Withdrawn || got.Sentences[0] != "no verdict: none of the 2 collectives of the trace has a time" {
 		t.Errorf("%s: %q", got.Kind, got.Sentences)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -170,7 +170,7 @@ func (r *Replayed) rowOfOutcome(outcome int) (of *Row) {
 }
 
 // partsByName are the kernels and copies of an outcome's phase by name, and its collectives by operation.
-func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
+func partsByName(w *workload.Workload, out engines.Outcome) map[string]part {
 	run := out.Result.Run
 	all, counted := map[string]part{}, map[int32]bool{}
 	eachOperation(w, run, plan.StepsOf(w, run).Of(out.Phase), func(s trace.Span, op *workload.Op, iteration int32, ranks int) {
@@ -199,7 +199,7 @@ type work struct {
 func (x *work) change() trace.Time { return trace.Time(x.is.time - x.was.time) }
 
 // works are those of an outcome's phase, the largest change first.
-func (r *Replayed) works(out compare.Outcome) (list []work) {
+func (r *Replayed) works(out engines.Outcome) (list []work) {
 	was, is := partsByName(r.workload, r.reference.Of(out.Phase)), partsByName(r.workload, out)
 	for name, a := range was {
 		list = append(list, work{name, a, is[name]})
@@ -243,7 +243,7 @@ const mostFewer = 2
 
 // changed says what an outcome has fewer and more of than the captured schedule, and which times are less and more, of an iteration and
 // the mean over ranks. times are those of its row.
-func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
+func (r *Replayed) changed(out engines.Outcome, times overlap.Times) string {
 	captured := r.reference.Of(out.Phase)
 	var list []string
 	var kernels trace.Time // of compute, side by side or not

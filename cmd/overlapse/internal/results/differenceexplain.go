@@ -208,7 +208,7 @@ func (d *Difference) explain() string {
 			part := float64(size) / float64(max(1, sums[k]))
 			if len(list) < mostCauses && part >= leastCause && float64(size) > leastChange*float64(d.A.Time) {
 				name := cli.Middle(c.Name, 44)
-				list = append(list, fmt.Sprintf("%s %s %s (%.0f %%)", name, unit.Signed(c.Diff), unit.Name, 100*part))
+				list = append(list, fmt.Sprintf("%s %s %s", name, unit.Signed(c.Diff), unit.Name))
 			}
 		}
 		if len(list) > 0 {

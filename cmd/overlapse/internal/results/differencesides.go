@@ -8,7 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -164,7 +164,7 @@ func (s *side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
 }
 
 // Simulated compares two strategies that ran on a workload.
-func Simulated(r *Replayed, w *workload.Workload, a, b *compare.Outcome) Difference {
+func Simulated(r *Replayed, w *workload.Workload, a, b *engines.Outcome) Difference {
 	var each []Difference
 	for _, phase := range a.Each() {
 		each = append(each, differenceOf(replayedSide(r, w, a.Of(phase)), replayedSide(r, w, b.Of(phase))))
@@ -173,7 +173,7 @@ func Simulated(r *Replayed, w *workload.Workload, a, b *compare.Outcome) Differe
 }
 
 // replayedSide is a strategy on the phase that its outcome is of.
-func replayedSide(r *Replayed, w *workload.Workload, out compare.Outcome) side {
+func replayedSide(r *Replayed, w *workload.Workload, out engines.Outcome) side {
 	run := out.Result.Run
 	steps := plan.StepsOf(w, run).Of(out.Phase)
 	s := side{Name: run.Name, Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: StartOf(w, run), gaps: ReasonsOf(out.Result, 0, 0)}

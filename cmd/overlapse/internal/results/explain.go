@@ -8,7 +8,6 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -19,25 +18,35 @@ import (
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
-// Explain adds to every row its critical path and the comparison with bulk, and to the captured schedule what other hardware changes.
-func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
-	bulks, err := r.bulk(m, opts)
-	if err != nil {
-		return err
-	}
+// Explain adds the critical path to rows, and what of it differs from the captured schedule's, to which it adds what other hardware
+// changes. Of rows that nobody chose by name, only the captured schedule and the best other one are explained.
+func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, opts replay.Options, chosen bool) error {
+	captured := map[int]verdict.Explanation{} // by phase
 	if r.reference.Unexplained == "" {
+		base := []engines.Outcome{r.reference}
+		if base[0].Program == nil { // its causes were not recorded, as nobody chose it
+			again := replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}
+			var err error
+			if base, err = engines.Compare(r.workload, m, []plan.Selection{r.reference.Selection}, r.scenario, again, nil); err != nil {
+				return err
+			}
+		}
+		for _, phase := range base[0].Each() {
+			captured[phase] = verdict.Explain(r.workload, base[0].Of(phase))
+		}
 		changes := verdict.WhatIfs(&m)
 		bar := con.Progress(len(changes), "replaying what-ifs")
-		found, err := verdict.Under(r.workload, m, []compare.Outcome{r.reference}, changes, opts.Stop, func() { bar.Add(1) })
+		found, err := verdict.Under(r.workload, m, []engines.Outcome{r.reference}, changes, opts.Stop, func() { bar.Add(1) })
 		if bar.Finish(); err != nil {
 			return Stopped(ctx, err)
 		}
 		r.Elsewhere = found[0]
 	}
+	best := r.best()
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		out := r.Outcomes[row.At].Of(row.phase)
-		if out.Result == nil || !row.Applies {
+		if out.Result == nil || !row.Applies || !chosen && !row.given() && row.At != best {
 			continue
 		}
 		if out.Unexplained != "" {
@@ -45,34 +54,12 @@ func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machi
 			continue
 		}
 		e := verdict.Explain(r.workload, out)
-		if bulk := bulks[row.phase]; bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
-			e.Against(engines.PlainSelection().Strategy.Name, *bulk)
+		if base, ok := captured[row.phase]; ok && !row.given() && e.Rounds > 0 && base.Rounds > 0 {
+			e.Against(r.given(), base)
 		}
 		row.Explanation = &e
 	}
 	return nil
-}
-
-// bulk explains the strategy bulk, by phase, and replays it first if it was not selected; nil if it cannot run.
-func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (map[int]*verdict.Explanation, error) {
-	outcomes, sel := r.Outcomes, engines.PlainSelection()
-	i := strategyIn(outcomes, sel.Strategy.Name)
-	if i < 0 {
-		var err error
-		if outcomes, err = compare.Compare(r.workload, m, []plan.Selection{sel}, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
-			return nil, err
-		}
-		i = 0
-	}
-	if outcomes[i].Result == nil || outcomes[i].Unexplained != "" {
-		return nil, nil
-	}
-	bulks := map[int]*verdict.Explanation{}
-	for _, phase := range outcomes[i].Each() {
-		e := verdict.Explain(r.workload, outcomes[i].Of(phase))
-		bulks[phase] = &e
-	}
-	return bulks, nil
 }
 
 // notExplained begins a row's note that it has no explanation.
@@ -91,12 +78,13 @@ func PrintExplanations(con *cli.Console, r *Replayed) {
 		if e == nil {
 			continue
 		}
-		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.scheduled(row.Strategy)+" "+row.Settings))
+		fmt.Fprintf(con.Out, "\n%s", r.says(row))
 		if row.Phase != "" {
 			fmt.Fprintf(con.Out, ", %s", row.Phase)
 		}
+		fmt.Fprintf(con.Out, ", %s", trace.Micros(trace.Time(row.Time)))
 		if v := e.Versus; v != nil {
-			fmt.Fprintf(con.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
+			fmt.Fprintf(con.Out, ", %s: %s", trace.Percent(row.Change), v.Sentence())
 		}
 		unit := r.explainedUnit(e)
 		if e.Time == 0 {

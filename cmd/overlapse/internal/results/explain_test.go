@@ -57,7 +57,7 @@ func TestExplanation(t *testing.T) {
 	}
 	d := Difference{A: side{Time: 66_000_000}, B: side{Time: 61_800_000}, PerStep: true, Change: 61.8/66 - 1}
 	d.Causes = causesOf(rows, 0, map[string]trace.Kind{"gemm_old": trace.Compute, "gemm_new": trace.Compute, "add": trace.Compute})
-	want := "B is 4200.0 µs per step (6.4 %) faster. Less: gemm_new in place of gemm_old -3300.0 µs (75 %), waiting -1100.0 µs (25 %). More: copies +200.0 µs (100 %)."
+	want := "B is 4200.0 µs per step (6.4 %) faster. Less: gemm_new in place of gemm_old -3300.0 µs, waiting -1100.0 µs. More: copies +200.0 µs."
 	d.sortCauses()
 	if got := d.explain(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/merge"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/pprof"
 )
@@ -100,7 +100,7 @@ func profileName(runs []*trace.Run, i int) string {
 func (r *Replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
 	z := gzip.NewWriter(w)
 	shifted, shifts := aligned(r.workload, runs)
-	if err := WritePerfetto(z, merge.SideBySide(shifted, r.Path), nil, r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
+	if err := WritePerfetto(z, assemble.SideBySide(shifted, r.Path), nil, r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
 		return err
 	}
 	return z.Close()

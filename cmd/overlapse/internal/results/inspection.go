@@ -8,7 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -294,7 +294,7 @@ func (v *Inspection) sharesText(sum overlap.Times, idle []share) string {
 // slowdownText says how much of compute time is what collectives beside it add; "" for other parts, and if it is
 // not worth it.
 func (v *Inspection) slowdownText(part string) string {
-	s := compare.SlowdownOf(v.workload)
+	s := engines.SlowdownOf(v.workload)
 	share := float64(s.Time) / float64(max(1, v.steps.Time()))
 	if part != "compute" || share < leastWaiting || len(v.each) > 1 { // of which phase is not known
 		return ""

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay"
@@ -36,7 +36,7 @@ type pairRow struct {
 func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
 	bar := con.Progress(len(sel)*len(workload.Pairs(r.workload)), "replaying pairs")
-	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, r.reference, opts, func() { bar.Add(1) })
+	choices, mixed, err := engines.Pairs(r.workload, m, sel, r.scenario, r.reference, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)

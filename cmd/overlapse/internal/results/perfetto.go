@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
@@ -62,8 +62,8 @@ func (r *Replayed) shares(runs []*trace.Run, shifts []trace.Time) []chrome.Count
 }
 
 // ran are the outcomes of the strategies that apply, in table order.
-func (r *Replayed) ran() []compare.Outcome {
-	return slices.DeleteFunc(slices.Clone(r.Outcomes), func(out compare.Outcome) bool { return out.Result == nil })
+func (r *Replayed) ran() []engines.Outcome {
+	return slices.DeleteFunc(slices.Clone(r.Outcomes), func(out engines.Outcome) bool { return out.Result == nil })
 }
 
 // reasons are the idle intervals of runs side by side, whose times were shifted.

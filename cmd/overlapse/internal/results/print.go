@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -203,7 +203,7 @@ func (r *Replayed) capturedTimes() (times, profiled string) {
 func (r *Replayed) Step() (text string, shown trace.Time) {
 	text, profiled := r.capturedTimes()
 	if r.Phases == nil {
-		text, shown = trace.Micros(r.reference.Expected), r.reference.Expected
+		text, shown = trace.Micros(r.reference.Expected), trace.Time(r.Measured)
 	}
 	switch {
 	case profiled == "":
@@ -219,7 +219,7 @@ const simulated = "simulated"
 
 // withoutProfiler says that times are estimates without the profiler, where that changes them, and what the captured ones are; else nothing.
 // otherClock is that times are of another clock.
-func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
+func withoutProfiler(w *workload.Workload, captured engines.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
 	was, differ, above := trace.Micros(steps.Time()), false, true
 	if len(captured.Phases) > 1 {
@@ -247,7 +247,7 @@ func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock 
 }
 
 // capturedText is how many iterations were captured and what one takes in the captured schedule, of each phase.
-func capturedText(w *workload.Workload, captured compare.Outcome) string {
+func capturedText(w *workload.Workload, captured engines.Outcome) string {
 	var phases []plan.PhaseTime
 	for i, p := range captured.Phases {
 		if len(captured.Phases) > 1 {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -29,8 +28,8 @@ import (
 )
 
 // strategyIn is the index of the first outcome of a strategy, or -1.
-func strategyIn(outcomes []compare.Outcome, name string) int {
-	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
+func strategyIn(outcomes []engines.Outcome, name string) int {
+	return slices.IndexFunc(outcomes, func(out engines.Outcome) bool { return out.Strategy.Name == name })
 }
 
 // A Replayed is a trace replayed under several strategies. The table, result.json
@@ -64,8 +63,8 @@ type Replayed struct {
 	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
 	Elsewhere  []verdict.WhatIf    `json:"what_if,omitempty"`                    // with --explain: the captured schedule on other hardware
 	Notes      []string            `json:"notes"`
-	reference  compare.Outcome     // the captured schedule, replayed
-	Outcomes   []compare.Outcome   `json:"-"` // as Rows
+	reference  engines.Outcome     // the captured schedule, replayed
+	Outcomes   []engines.Outcome   `json:"-"` // as Rows
 	predicted  []verdict.Prediction
 	late       *overlap.LateRank // in the capture
 	workload   *workload.Workload
@@ -92,7 +91,7 @@ func Of(
 		captured, recorded = sel[first], opts
 	}
 	recorded.Like = false // who waits for whom
-	base, err := compare.Run(w, m, captured, sc, recorded)
+	base, err := engines.Run(w, m, captured, sc, recorded)
 	if err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 	}
@@ -212,7 +211,7 @@ type judged struct {
 // compare replays selections and judges each outcome as it comes.
 func (r *Replayed) compare(m machine.Machine, sel []plan.Selection, opts replay.Options, done func()) ([]judged, error) {
 	all := make([]judged, len(sel))
-	_, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func(i int, out *compare.Outcome) {
+	_, err := engines.Compare(r.workload, m, sel, r.scenario, opts, func(i int, out *engines.Outcome) {
 		all[i] = r.judged(*out)
 		out.Result = nil
 		done()
@@ -269,7 +268,7 @@ func (r *Replayed) add(x judged) {
 }
 
 // judged makes a strategy's rows, for which it needs the run.
-func (r *Replayed) judged(out compare.Outcome) judged {
+func (r *Replayed) judged(out engines.Outcome) judged {
 	x := judged{Prediction: verdict.Predict(r.workload, r.reference, out)}
 	if x.Apart == nil || x.Result == nil {
 		x.rows = []Row{r.rowOf(x.Prediction)}

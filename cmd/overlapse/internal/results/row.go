@@ -3,7 +3,7 @@ package results
 import (
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -84,12 +84,12 @@ const unchanged = "no change, simulated"
 // controlOf simulates the captured schedule, of which captured is the replay, with nothing changed: a row of each phase; nil if nothing
 // was measured.
 func controlOf(
-	w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool,
+	w *workload.Workload, m machine.Machine, captured engines.Outcome, sc plan.Scenario, stop func() bool,
 ) (rows []Row, err error) {
 	if !plan.WasMeasured(w) || len(w.Collectives) == 0 {
 		return nil, nil
 	}
-	out, err := compare.Control(w, m, sc, replay.Options{Like: true, Stop: stop})
+	out, err := engines.Control(w, m, sc, replay.Options{Like: true, Stop: stop})
 	if err != nil || out.Result == nil || out.Time <= 0 || captured.Expected <= 0 {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 }
 
 // defect reports whether the row's strategy panicked.
-func (r *Row) defect() bool { return strings.HasPrefix(r.Why, compare.DefectPrefix) }
+func (r *Row) defect() bool { return strings.HasPrefix(r.Why, engines.DefectPrefix) }
 
 // reason says why a row has no time.
 func (r *Row) reason() string {

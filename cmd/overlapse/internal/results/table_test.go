@@ -9,7 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -153,7 +153,7 @@ func TestChangeChart(t *testing.T) {
 	r.Rows[1].Same, r.Rows[1].Change = true, 0
 	for i := range r.Rows {
 		r.Rows[i].At = i
-		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].Name()}}})
+		r.Outcomes = append(r.Outcomes, engines.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].Name()}}})
 	}
 	var got []string
 	c, left := r.changeChart(0)
@@ -174,7 +174,7 @@ func TestDrawn(t *testing.T) {
 	r.workload, r.Iterations = &workload.Workload{Run: &trace.Run{}}, 2
 	for i := range r.Rows {
 		r.Rows[i].At = i
-		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{}}})
+		r.Outcomes = append(r.Outcomes, engines.Outcome{Result: &replay.Result{Run: &trace.Run{}}})
 	}
 	r.Outcomes[5].Result = nil // it does not apply
 	var got []string
