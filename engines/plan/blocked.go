@@ -119,13 +119,25 @@ func (pl *Planner) LaunchedAhead(op, before *workload.Op) bool {
 }
 
 // HostWasLate reports whether a captured kernel started when its host had issued it: the one before it on its
-// stream had ended, and so had all that it waits for. Its gap says nothing of the device.
+// stream had ended, and so had all that it waits for. Its gap says nothing of the device. Kernels of a graph are issued by one call,
+// which hands them over one by one: the host is late where the stream was idle before that call had ended. Hosts that wait for the
+// device do not run ahead: what a graph takes to start counts in each iteration, and is left as captured.
 func (pl *Planner) HostWasLate(op, before *workload.Op) bool {
 	w := pl.Workload
-	if op.Issued == trace.Infinity || op.Graph || op.Rank >= len(w.Hosts) {
+	if op.Issued == trace.Infinity || op.Rank >= len(w.Hosts) || op.Graph && (before == nil || len(w.Hosts[op.Rank].Syncs) > 0) {
 		return false
 	}
 	ready := op.Issued + w.Hosts[op.Rank].Latency
+	if op.Graph {
+		before = pl.lastOf(op, before)
+		if before.Issued == op.Issued {
+			ready = 0
+		}
+		launch := w.Run.LaunchOf(w.Run.Spans[op.Span])
+		if launch != trace.None && op.Start-before.End > Duration(pl.Machine.Launch.Event.Value) {
+			ready = max(ready, min(op.Start, w.Run.Spans[launch].End))
+		}
+	}
 	return (before == nil || before.End < ready) && !waitedFor(w, op, ready-1)
 }
 

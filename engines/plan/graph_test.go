@@ -21,6 +21,43 @@ func TestGraphLaunches(t *testing.T) {
 	}
 }
 
+// Without a profiler that records each of them, kernels of a graph follow one another sooner, and graphs one another much sooner; no
+// gap is below 0, and none behind a graph below that of a launch. Launches that are late, of other GPUs, or profiled, keep theirs
+// (rule S2).
+func TestGraphsWithoutRecords(t *testing.T) {
+	h200, mi300x := machinetest.Load(t, "h200"), machinetest.Load(t, "mi300x")
+	first, same := &workload.Op{Graph: true, Issued: 10, End: 100}, &workload.Op{Graph: true, Issued: 10}
+	next, late := &workload.Op{Graph: true, Issued: 50}, &workload.Op{Graph: true, Issued: 101}
+	earlier, other := &workload.Op{Graph: true, End: 20}, &workload.Op{Graph: true, Issued: 10, Start: 5760, After: []workload.Dep{{}}}
+	for _, c := range []struct {
+		what       string
+		pl         Planner
+		op, before *workload.Op
+		gap, want  trace.Time
+	}{
+		{"in a graph", Planner{Machine: h200}, same, first, 420, 290},
+		{"in a graph, at once", Planner{Machine: h200}, same, first, 60, 0},
+		{"of the next graph", Planner{Machine: h200}, next, first, 5660, 1560},
+		{"of the next graph, soon", Planner{Machine: h200}, next, first, 4450, 1264},
+		{"of the next graph, at once", Planner{Machine: h200}, next, first, 900, 900},
+		{"on another stream than what it reads", Planner{Machine: h200}, other, earlier, 5660, 5530},
+		{"issued late", Planner{Machine: h200}, late, first, 5660, 5660},
+		{"behind no graph", Planner{Machine: h200}, next, &workload.Op{End: 100}, 5660, 5660},
+		{"of no graph", Planner{Machine: h200}, &workload.Op{}, first, 420, 420},
+		{"first of all", Planner{Machine: h200}, next, nil, 420, 420},
+		{"of AMD", Planner{Machine: mi300x}, same, first, 420, 420},
+	} {
+		c.pl.Workload = &workload.Workload{Unprofiled: true, Ops: []workload.Op{*first}}
+		if got := c.pl.withoutRecords(c.op, c.before, c.gap); got != c.want {
+			t.Errorf("%s: %d ns, want %d", c.what, got, c.want)
+		}
+		c.pl.Workload.Unprofiled = false
+		if got := c.pl.withoutRecords(c.op, c.before, c.gap); got != c.gap {
+			t.Errorf("%s, with the profiler: %d ns, want %d", c.what, got, c.gap)
+		}
+	}
+}
+
 // An operation that started later than its launch and what it reads allow waited for work before the capture; one that
 // followed what it reads did not.
 func TestWorkBeforeTheCapture(t *testing.T) {

@@ -36,6 +36,19 @@ func TestGraphLaunchesWithoutProfiler(t *testing.T) {
 	}
 }
 
+// Setting the kernels of a graph is for the most part the profiler's, who sees each call (rule H7).
+func TestGraphsSetWithoutProfiler(t *testing.T) {
+	for _, c := range []struct{ sets, want trace.Time }{{0, 97_000}, {50_000, 60_500}, {100_000, 24_000}} {
+		w, m := plantest.Step(t, 1, "7 a 100\n7 b 100"), plantest.H200(t, 1)
+		m.Launch.ProfiledLaunch.Value, m.Launch.Call.Value = 3e-6, 5e-6
+		w.Unprofiled = true
+		w.Hosts = []*workload.Host{{Order: []int32{0, 1}, Issues: []workload.Issue{{}, {Work: 100_000, Launches: 1, Sets: c.sets}}}}
+		if got := (&plan.Planner{Workload: w, Machine: m}).IssueCosts(0); got[1] != c.want {
+			t.Errorf("with %d ns to set them: the issue costs %d ns, want %d", c.sets, got[1], c.want)
+		}
+	}
+}
+
 // A profiler that does not record sizes adds less to an operator, and the same to all else (rule H7).
 func TestOperatorsWithoutSizes(t *testing.T) {
 	for _, c := range []struct {

@@ -102,8 +102,8 @@ func (pl *Planner) graphGap() trace.Time {
 		var gaps []trace.Time
 		for i := range pl.Workload.Ops {
 			op := &pl.Workload.Ops[i]
-			if op.Graph && op.Kind == trace.Compute && len(op.After) > 0 && pl.Workload.Ops[op.After[len(op.After)-1].Op].Kind == trace.Compute {
-				gaps = append(gaps, op.Gap)
+			if before := pl.lastBefore(op); op.Graph && op.Kind == trace.Compute && before != nil && before.Kind == trace.Compute {
+				gaps = append(gaps, pl.withoutRecords(op, before, op.Gap))
 			}
 		}
 		gap := Duration(pl.Machine.Launch.Gap.Value)
@@ -113,6 +113,14 @@ func (pl *Planner) graphGap() trace.Time {
 		pl.inGraph = &gap
 	}
 	return *pl.inGraph
+}
+
+// lastBefore is the last of the operations that one waits for; nil: none.
+func (pl *Planner) lastBefore(op *workload.Op) *workload.Op {
+	if n := len(op.After); n > 0 {
+		return &pl.Workload.Ops[op.After[n-1].Op]
+	}
+	return nil
 }
 
 // WaitUntilReady makes a stream wait for the host and for an operation's predecessors. It
@@ -139,7 +147,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 	r.AwaitUnseen(s, op, r.unseen) // of the pair that begins
 	r.unseen = nil
 	if op.Graph {
-		gap = min(gap, r.Planner.gapHere(max(0, op.Gap)))
+		gap = min(gap, r.Planner.gapHere(r.Planner.withoutRecords(op, r.Planner.lastBefore(op), max(0, op.Gap))))
 	}
 	return gap
 }

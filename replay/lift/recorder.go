@@ -116,6 +116,9 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 		default:
 			is.Operators++
 		}
+		if kind.Sets {
+			is.Sets += s.Dur()
+		}
 		switch {
 		case syncs:
 			h.waits(ops, h.next, workload.HostSync{Start: s.Start, End: s.End})

@@ -35,6 +35,7 @@ type Issue struct {
 	Operators int32      // framework operators and ranges that the profiler recorded in it
 	Calls     int32      // runtime and driver calls that it recorded, without launches
 	Launches  int32      // calls that enqueued kernels, copies or fills, likewise
+	Sets      trace.Time // ns of it in which the host set the kernels of a captured graph, one by one
 	Handed    bool       // another thread issued the previous op, and woke the one that issues this
 }
 

@@ -18,6 +18,7 @@ type Call struct {
 	Step     string // the base of a marked iteration: "train" of "train#3"
 	Updates  bool   // an optimizer's step, as torch.optim.Optimizer marks it: the end of an iteration
 	Backward bool   // autograd runs a function
+	Sets     bool   // XLA sets what the kernels of a captured graph read and write
 
 	Attention, Prefill, Decode bool // of a kernel: attention, over a prompt, of one token a sequence
 	Many                       bool // of a kernel: llama.cpp's GEMM, which it takes for more than 8 tokens; fewer are products with vectors (ggml-cuda/mmvq.cuh)
@@ -38,6 +39,7 @@ func Calls(names []string) []Call {
 
 			Updates:  strings.HasPrefix(name, "Optimizer.step#"),
 			Backward: strings.HasPrefix(name, "autograd::engine::evaluate_function"),
+			Sets:     name == "command_buffer::update",
 			Many:     strings.Contains(name, "mul_mat_q<"),
 			Graph:    strings.HasPrefix(name, trace.GraphName),
 		}
