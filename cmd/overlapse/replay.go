@@ -122,7 +122,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, o.dir != "" || o.explain || o.pairs, o.Strategy == "all" && o.pair == "")
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, o.dir != "" || o.pairs, o.Strategy == "all" && o.pair == "")
 	if err != nil {
 		return err
 	}
@@ -218,14 +218,14 @@ func (a *app) again(f input.Flags) string {
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Like: !o.explain && !o.pairs}
+	opts := replay.Options{Like: !o.pairs}
 	if o.dir != "" {
 		opts = results.Recording(o.ranks...)
 		if opts.Usage = true; o.full {
 			opts.Most = results.MostSpans
 		}
 	}
-	opts.Causes, opts.Limits, opts.Stop = o.explain, o.explain || o.dir != "", input.StopFunc(ctx)
+	opts.Limits, opts.Stop = o.dir != "", input.StopFunc(ctx)
 	return opts, cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...))
 }
 

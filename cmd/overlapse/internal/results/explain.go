@@ -19,20 +19,28 @@ import (
 )
 
 // Explain adds the critical path to rows, and what of it differs from the captured schedule's, to which it adds what other hardware
-// changes. Of rows that nobody chose by name, only the captured schedule and the best other one are explained.
+// changes. Of rows that nobody chose by name, only the captured schedule and the best other one are explained. What is explained is
+// replayed again, with its causes.
 func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, opts replay.Options, chosen bool) error {
-	captured := map[int]verdict.Explanation{} // by phase
-	if r.reference.Unexplained == "" {
-		base := []engines.Outcome{r.reference}
-		if base[0].Program == nil { // its causes were not recorded, as nobody chose it
-			again := replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}
-			var err error
-			if base, err = engines.Compare(r.workload, m, []plan.Selection{r.reference.Selection}, r.scenario, again, nil); err != nil {
-				return err
-			}
+	best, at := r.best(), map[int]int{} // by outcome, index of its selection
+	sel := []plan.Selection{r.reference.Selection}
+	for i := range r.Rows {
+		switch row := &r.Rows[i]; {
+		case row.Applies && row.given():
+			at[row.At] = 0
+		case row.Applies && (chosen || row.At == best) && at[row.At] == 0:
+			at[row.At], sel = len(sel), append(sel, r.Outcomes[row.At].Selection)
 		}
-		for _, phase := range base[0].Each() {
-			captured[phase] = verdict.Explain(r.workload, base[0].Of(phase))
+	}
+	again := replay.Options{Causes: true, Limits: true, From: opts.From, To: opts.To, Stop: opts.Stop}
+	outcomes, err := engines.Compare(r.workload, m, sel, r.scenario, again, nil)
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	captured := map[int]verdict.Explanation{} // by phase
+	if base := outcomes[0]; base.Result != nil && base.Unexplained == "" {
+		for _, phase := range base.Each() {
+			captured[phase] = verdict.Explain(r.workload, base.Of(phase))
 		}
 		changes := verdict.WhatIfs(&m)
 		bar := con.Progress(len(changes), "replaying what-ifs")
@@ -42,13 +50,13 @@ func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machi
 		}
 		r.Elsewhere = found[0]
 	}
-	best := r.best()
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		out := r.Outcomes[row.At].Of(row.phase)
-		if out.Result == nil || !row.Applies || !chosen && !row.given() && row.At != best {
+		k, ok := at[row.At]
+		if !ok || outcomes[k].Result == nil {
 			continue
 		}
+		out := outcomes[k].Of(row.phase)
 		if out.Unexplained != "" {
 			row.Notes = append(row.Notes, notExplained+out.Unexplained)
 			continue
