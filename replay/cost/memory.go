@@ -74,16 +74,6 @@ func (l *Laws) Launch(op *workload.Op, library bool) float64 {
 	return at.Host.Or(0)
 }
 
-// Moving is the seconds in which memory moves the bytes of an operation, at most its time; all of it if its traffic is
-// unknown.
-func (l *Laws) Moving(op *workload.Op) float64 {
-	took := seconds(op.DurAlone())
-	if load := l.MemoryLoad(op); load > 0 {
-		return took * min(1, load)
-	}
-	return took
-}
-
 // GEMMReads is the bytes that a GEMM reads from memory: its inputs, and for each wave of tiles
 // again the panels of both that the wave shares, unless the last-level cache still has them.
 // The cache holds what passes through it: the inputs and, unless that bypasses it, the output
