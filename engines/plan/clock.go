@@ -147,7 +147,7 @@ func (c *Clock) add(laws *cost.Laws, op *workload.Op) {
 	case op.Matrix() && w.BatchOf(op).Phase != workload.Decode: // there it waits for weights, or for keys and values
 		c.demand.Matrix += unsizedRate * occupied(op, m) * Seconds(op.DurAlone())
 	default:
-		c.demand.Memory += laws.Moving(op)
+		c.demand.Memory += moving(laws, op)
 	}
 }
 
@@ -225,11 +225,21 @@ func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
 	case op.Matrix():
 		return slow
 	case op.Read+op.Write > 0:
-		if floor := trace.Time(1e9 * pl.Laws().Moving(op)); float64(dur) > boundByMemory*float64(floor) {
+		if floor := trace.Time(1e9 * moving(pl.Laws(), op)); float64(dur) > boundByMemory*float64(floor) {
 			return max(slow, floor)
 		}
 	}
 	return dur
+}
+
+// moving is the seconds in which memory moves the bytes of an operation, at most its time; all of it if its traffic is
+// unknown.
+func moving(laws *cost.Laws, op *workload.Op) float64 {
+	took := Seconds(op.DurAlone())
+	if load := laws.MemoryLoad(op); load > 0 {
+		return took * min(1, load)
+	}
+	return took
 }
 
 // boundByMemory is the maximum duration of a memory-bound kernel, relative to the time of

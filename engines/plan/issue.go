@@ -286,19 +286,12 @@ func (r *Rank) takeOrder(order []int32, own []trace.Time) {
 	}
 }
 
-// launchCost is what it costs the profile's host to issue an operation, seconds (rule H2); 0 of one that a captured graph launches,
-// or a library with its own kernel.
+// launchCost is what it costs the profile's host to issue an operation, seconds (rule H2); 0 of one that a captured graph launches.
 func (pl *Planner) launchCost(op *workload.Op) float64 {
-	l := &pl.Machine.Launch
-	switch {
-	case op.Graph, pl.Workload.IsFill(op): // it stays in its graph (rule S2); a library enqueues its fills with the kernel behind
+	if op.Graph { // it stays in its graph (rule S2)
 		return 0
-	case op.Collective >= 0 && pl.CollectiveKernel == nil:
-		return l.HostCollective.Value
-	case op.Own:
-		return l.Compiled.Value
 	}
-	return l.Host.Value
+	return pl.Laws().Launch(op, pl.CollectiveKernel == nil)
 }
 
 // beginAhead makes a stream that has no command yet and begins with the given operation

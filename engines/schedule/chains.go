@@ -97,7 +97,7 @@ func (s *step) holdChains(captured []*item, chains *chainSet, n int) {
 				o = append(o, c)
 			}
 		}
-		return o.InFlight()
+		return o.inFlight()
 	}
 	if more := held(s.items[0]) - held(captured); more != 0 {
 		s.pl.Memory.Bytes += int64(more) * largest

@@ -97,9 +97,9 @@ func (s *shape) orders(schedule string) (list []microBatchOrder, why string) {
 	return list, ""
 }
 
-// InFlight is the most micro-batches' groups of layers of which a rank holds activations at a
+// inFlight is the most micro-batches' groups of layers of which a rank holds activations at a
 // time: from their forward until their gradients are made.
-func (o microBatchOrder) InFlight() (most int) {
+func (o microBatchOrder) inFlight() (most int) {
 	n := 0
 	for _, c := range o {
 		switch {

@@ -109,7 +109,7 @@ func TestBubblesArePublished(t *testing.T) {
 					end := run(t, s, x, orders)
 					last, flight := trace.Time(0), 0
 					for i := range end {
-						last, flight = max(last, end[i]), max(flight, orders[i].InFlight())
+						last, flight = max(last, end[i]), max(flight, orders[i].inFlight())
 					}
 					name := fmt.Sprintf("%s %v p=%d n=%d v=%d", c.schedule, x, p, n, c.groups)
 					// Greedy orders of unequal times reach the handcrafted ones to a tenth.

@@ -349,8 +349,8 @@ func (p *pipelinePlan) hold() {
 			bytes, sized = max(bytes, p.Bytes*int64(p.shape.micros)/int64(p.micros)), false
 			m.Lack("activations of unknown size")
 		}
-		captured = max(captured, float64(bytes)*float64(x.InFlight())/float64(p.groups))
-		now = max(now, float64(bytes)*float64(p.Orders[rank].InFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
+		captured = max(captured, float64(bytes)*float64(x.inFlight())/float64(p.groups))
+		now = max(now, float64(bytes)*float64(p.Orders[rank].inFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
 	}
 	if !sized { // fewer of them are less memory, but not how much
 		now = max(now, captured)

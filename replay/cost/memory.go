@@ -58,14 +58,20 @@ func (l *Laws) MemoryLoad(op *workload.Op) float64 {
 	return (op.Read + op.Write) / took / rate
 }
 
-// Moving is the seconds in which memory moves the bytes of an operation, at most its time; all of it if its traffic is
-// unknown.
-func (l *Laws) Moving(op *workload.Op) float64 {
-	took := seconds(op.DurAlone())
-	if load := l.MemoryLoad(op); load > 0 {
-		return took * min(1, load)
+// Launch is what it costs the profile's host to issue an operation, seconds: a library's kernel and a collective of the library
+// take what the framework's calls do, a kernel of the program's own what its launcher does; a library enqueues its fills with
+// the kernel behind (rule H2). library: collectives are the library's.
+func (l *Laws) Launch(op *workload.Op, library bool) float64 {
+	at := &l.Machine.Launch
+	switch {
+	case l.Workload.IsFill(op):
+		return 0
+	case op.Collective >= 0 && library:
+		return at.HostCollective.Or(at.Host.Or(0))
+	case op.Own:
+		return at.Compiled.Or(at.Host.Or(0))
 	}
-	return took
+	return at.Host.Or(0)
 }
 
 // GEMMReads is the bytes that a GEMM reads from memory: its inputs, and for each wave of tiles

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -182,6 +183,7 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 	for i := range e.Ops {
 		e.Origins[i] = w.Origin(int32(i))
 	}
+	laws := cost.Laws{Machine: &m, Workload: w}
 	for rank, ids := range w.Ranks {
 		h := workload.Host{Latency: nanoseconds(m.Launch.Gap.Or(0))}
 		if rank < len(w.Hosts) && w.Hosts[rank] != nil {
@@ -191,11 +193,8 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 		pace := w.HostPace(rank, m.Launch.Call.Or(0))
 		for i, id := range ids {
 			if op := &e.Ops[id]; op.Graph {
-				cost := m.Launch.Host.Or(0)
-				if op.Collective >= 0 && !w.Collectives[op.Collective].Own {
-					cost = m.Launch.HostCollective.Or(cost)
-				}
-				op.Graph, op.Issued, h.Issues[i] = false, min(op.Issued, op.Start), workload.Issue{Work: nanoseconds(cost * pace)}
+				launch := laws.Launch(op, op.Collective >= 0 && !w.Collectives[op.Collective].Own)
+				op.Graph, op.Issued, h.Issues[i] = false, min(op.Issued, op.Start), workload.Issue{Work: nanoseconds(launch * pace)}
 			}
 			if e.Ops[id].Issued != trace.Infinity {
 				h.Order = append(h.Order, int32(i))

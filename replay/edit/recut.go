@@ -107,7 +107,8 @@ func (r *recut) wholeOf(parts []*workload.Op) workload.Op {
 // disturbs reports whether an operation slows a collective alongside it (rule I1). Lookups
 // that read less than half of the memory's rate do not: they wait for single reads.
 func (r *recut) disturbs(op *workload.Op) bool {
-	return op.Shape.Kind != workload.Embedding || 2*r.laws.Moving(op) > float64(op.DurAlone())/1e9
+	load := r.laws.MemoryLoad(op)
+	return op.Shape.Kind != workload.Embedding || load == 0 || load > 0.5
 }
 
 func (r *recut) run() *workload.Workload {
