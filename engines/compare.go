@@ -49,7 +49,8 @@ type stepTime struct {
 	Expected, Best, Worst trace.Time
 	Simulated             trace.Time // Time before it is scaled (rule L6); 0: not known
 	Unchanged             bool       // every operation runs when it does in the captured schedule, simulated in the same way
-	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
+	// distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
+	Noise float64
 }
 
 // A phaseTook is the stepTime of the iterations of one phase.
@@ -96,7 +97,8 @@ func (o *Outcome) eachTime() []*stepTime {
 func (o Outcome) Brief(times overlap.Times) Outcome {
 	r := o.Result
 	o.Result = &replay.Result{
-		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded, Approximation: r.Approximation,
+		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded,
+		Approximation: r.Approximation,
 	}
 	o.Program, o.Times = nil, &times
 	return o
@@ -110,7 +112,9 @@ func (o *Outcome) ChangeFrom(base trace.Time) float64 {
 // Compare plans and simulates every selection on one workload in parallel and returns the
 // outcomes in the order of the selections. Results do not depend on the number of cores.
 // done is called with each as it finishes, from several goroutines, and may change it; nil is allowed.
-func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, o replay.Options, done func(i int, out *Outcome)) ([]Outcome, error) {
+func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, o replay.Options,
+	done func(i int, out *Outcome),
+) ([]Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, err

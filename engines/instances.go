@@ -24,7 +24,8 @@ func copied(w *workload.Workload, rank int) bool { return rank < len(w.Copies) &
 // copies are simulated without bandwidth (rule L1).
 func coRunners(w *workload.Workload) overlaps {
 	d := overlaps{
-		make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Collectives)),
+		make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)),
+		make([]trace.Time, len(w.Collectives)),
 		make([]bool, len(w.Ops)), make([][]workload.CoRun, len(w.Collectives)),
 	}
 	onRank := make([]trace.Time, len(w.Collectives))

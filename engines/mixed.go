@@ -48,7 +48,9 @@ const worthwhile = 0.005
 // each with its best selection. Bounds, strategies that overlap iterations and strategies
 // without hardware are run but not mixed. done is called as each simulation finishes, from several
 // goroutines; nil is allowed.
-func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base Outcome, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base Outcome, o replay.Options,
+	done func(),
+) ([]PairChoice, Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, Outcome{}, err

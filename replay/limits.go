@@ -305,7 +305,8 @@ func (s *sim) usages(width program.Time) []usage {
 		if s.flows.sides == none {
 			continue
 		}
-		for side, of := range []string{MemoryOfComputation, memoryOfCommunication} { // shares of the whole memory, whatever the arbiter leaves each
+		// shares of the whole memory, whatever the arbiter leaves each
+		for side, of := range []string{MemoryOfComputation, memoryOfCommunication} {
 			id := s.flows.sides + int32(numSides*g+side)
 			add(g, of, &s.meter.moved[id], s.flows.capacities[s.flows.resource(g, Memory)])
 		}

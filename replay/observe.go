@@ -119,7 +119,8 @@ func (s *sim) resumed(id int32, st *stream, step step) {
 		return
 	}
 	st.causeEvent = s.causes.add(causeEvent{
-		at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: int32(st.Commands[st.next].Flag), alone: s.now - st.since, step: step,
+		at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: int32(st.Commands[st.next].Flag),
+		alone: s.now - st.since, step: step,
 	})
 	s.causes.now = st.causeEvent
 }

@@ -49,7 +49,8 @@ func (s *sim) put(l *launch, p *program.Phase) {
 	ch := s.channel(id)
 	s.charge(l, p)
 	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, held: p.Held, commandRef: l.commandRef,
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA,
+		held: p.Held, commandRef: l.commandRef,
 	})
 	if len(ch.puts)-ch.head == 1 {
 		s.beginPut(id)
@@ -211,7 +212,8 @@ func (s *sim) await(f program.Flag, count int64, who actor) bool {
 	if fl.head == len(fl.waiters) {
 		fl.waiters, fl.head = fl.waiters[:0], 0
 	}
-	at, _ := slices.BinarySearchFunc(fl.waiters[fl.head:], count+1, func(w flagWaiter, count int64) int { return cmp.Compare(w.count, count) })
+	at, _ := slices.BinarySearchFunc(fl.waiters[fl.head:], count+1,
+		func(w flagWaiter, count int64) int { return cmp.Compare(w.count, count) })
 	fl.waiters = slices.Insert(fl.waiters, fl.head+at, flagWaiter{count, who})
 	return false
 }

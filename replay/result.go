@@ -197,7 +197,10 @@ func (e *DeadlockError) Error() string {
 
 // result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
-	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: s.flows.Approximation(int64(s.makespan)), Path: s.path()}
+	r := &Result{
+		Level: s.record.options.Level, Makespan: s.makespan,
+		Approximation: s.flows.Approximation(int64(s.makespan)), Path: s.path(),
+	}
 	r.idle = idleTimes{fold: s.fold, of: make([][]Idle, len(s.gpus)), posters: make([][]posted, len(s.gpus))}
 	for i := range s.streams {
 		st := &s.streams[i]
@@ -227,6 +230,9 @@ func (s *sim) result() *Result {
 		}
 	}
 	s.recordVacant()
-	r.Run = s.record.Finish(trace.Options{Name: s.record.options.Name, Simulated: true, Estimated: s.record.options.Estimated, KeepZero: true})
+	r.Run = s.record.Finish(trace.Options{
+		Name: s.record.options.Name, Simulated: true,
+		Estimated: s.record.options.Estimated, KeepZero: true,
+	})
 	return r
 }

@@ -78,7 +78,8 @@ func (s *sim) findFold(o Options) *fold {
 	if f.order == 1 {
 		return nil
 	}
-	f.gpus, f.flags, f.resources = f.newClasses(gpus, len(s.gpus)), f.newClasses(flags, len(s.flags)), f.newClasses(resources, len(s.flows.capacities))
+	f.gpus, f.flags, f.resources = f.newClasses(gpus, len(s.gpus)), f.newClasses(flags, len(s.flags)),
+		f.newClasses(resources, len(s.flows.capacities))
 	for _, y := range exact {
 		for flag := range y.last { // the last poster is one of several images
 			if f.flags.size[flag] != f.order {
@@ -214,7 +215,8 @@ func (y *symmetry) sameCommand(g int32, a, b *program.Command) bool {
 		return y.sameKernel(g, a.Kernel, b.Kernel)
 	case program.Start:
 		x, z := a.Copy, b.Copy
-		return x.Name == z.Name && x.Bytes == z.Bytes && x.Time == z.Time && x.Free == z.Free && x.Update == z.Update && x.Named == z.Named &&
+		return x.Name == z.Name && x.Bytes == z.Bytes && x.Time == z.Time && x.Free == z.Free &&
+			x.Update == z.Update && x.Named == z.Named &&
 			y.gpus[x.From] == z.From && y.gpus[x.Peer] == z.Peer && y.sameRoute(x.From, x.Peer)
 	}
 	return true
@@ -234,7 +236,8 @@ func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
 	if a == b && a.Prologue == nil && a.Epilogue == nil && y.plain(a) {
 		return true
 	}
-	if a.Name != b.Name || a.Kind != b.Kind || a.WGs != b.WGs || a.Tiles != b.Tiles || a.Alike != b.Alike || a.Owned != b.Owned || a.Footprint != b.Footprint ||
+	if a.Name != b.Name || a.Kind != b.Kind || a.WGs != b.WGs || a.Tiles != b.Tiles || a.Alike != b.Alike || a.Owned != b.Owned ||
+		a.Footprint != b.Footprint ||
 		a.Cluster != b.Cluster || a.Free != b.Free || a.Matrix != b.Matrix || a.Onset != b.Onset || a.Channels != b.Channels ||
 		a.Merged != b.Merged || a.CommShare != b.CommShare || a.Pipe != b.Pipe ||
 		(a.Prologue == nil) != (b.Prologue == nil) || (a.Epilogue == nil) != (b.Epilogue == nil) || (a.Recipe == nil) != (b.Recipe == nil) {

@@ -61,7 +61,10 @@ func (r *recorder) beginResidency(l *launch, w *workgroup, c *cu, now program.Ti
 	} else {
 		v.residencies = append(v.residencies, residency{})
 	}
-	v.residencies[id] = residency{start: now, end: trace.Infinity, cu: w.cu, slot: int32(at), index: w.index, laneSet: l.laneSet, lane: trace.None}
+	v.residencies[id] = residency{
+		start: now, end: trace.Infinity, cu: w.cu, slot: int32(at), index: w.index,
+		laneSet: l.laneSet, lane: trace.None,
+	}
 	c.slots[at] = id
 	return int32(at)
 }

@@ -27,7 +27,10 @@ type communicationKernel struct {
 var communicationKernels = [...]communicationKernel{
 	{"deep_ep|nixl_ep|dpsk|uccl notify|barrier|clean_low_latency_buffer", Barrier, "deepseek-ai/DeepEP csrc/kernels and, before it was public, deepseek-ai/profile-data; ai-dynamo/nixl examples/device/ep; uccl-project/uccl ep/src"},
 	{"hybrid_ep sync", Barrier, "deepseek-ai/DeepEP csrc/hybrid_ep/backend/hybrid_ep_backend.cuh"},
-	{"deep_ep|nixl_ep|dpsk|uccl|hybrid_ep|nccl_ep|mooncake_ep dispatch|combine", AllToAll, "as above; primus_turbo::deep_ep of AMD's Primus-Turbo; NVIDIA/nccl contrib/nccl_ep/device; kvcache-ai/Mooncake mooncake-ep"},
+	{
+		"deep_ep|nixl_ep|dpsk|uccl|hybrid_ep|nccl_ep|mooncake_ep dispatch|combine", AllToAll,
+		"as above; primus_turbo::deep_ep of AMD's Primus-Turbo; NVIDIA/nccl contrib/nccl_ep/device; kvcache-ai/Mooncake mooncake-ep",
+	},
 	{"deep_ep pp_send|pp_recv", SendRecv, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/pp"},
 	{"deep_ep::bucket", UnknownOp, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/bucket"},
 	{"epdispatch barrier", Barrier, "ROCm/mori src/ops/dispatch_combine"},
@@ -46,7 +49,10 @@ var communicationKernels = [...]communicationKernel{
 	{"allreduce_prototype", AllReduce, "vllm-project/vllm csrc/quickreduce/quick_reduce.h; ROCm/aiter csrc/include/quick_all_reduce.cuh"},
 	{"minimax_reduce_rms_kernel", AllReduce, "vllm-project/vllm csrc/minimax_reduce_rms_kernel.cu"},
 	{"allreduce_ll_", AllReduce, "sgl-project/sglang sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh: 1node, 2node"},
-	{"allreduce_fusion_kernel|oneshotallreduce|twoshotallreduce|twoshot_allreduce_kernel", AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels: communicationKernels, customAllReduceKernels.cu; flashinfer comm; aiter's 1stage"},
+	{
+		"allreduce_fusion_kernel|oneshotallreduce|twoshotallreduce|twoshot_allreduce_kernel", AllReduce,
+		"NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels: communicationKernels, customAllReduceKernels.cu; flashinfer comm; aiter's 1stage",
+	},
 	{"userbuffers_fp16_sum_inplace_gpu _ag", AllGather, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
 	{"userbuffers res_allgather", AllGather, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/userbuffers/userbuffers.cu"},
 	{"userbuffers_fp16_sum_inplace_gpu _rs", ReduceScatter, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
@@ -54,9 +60,15 @@ var communicationKernels = [...]communicationKernel{
 	{"kuserbuffers_push", SendRecv, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
 	{"exchangesplitandoffset", Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu"},
 	{"alltoallv", AllToAll, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu; microsoft/mscclpp src/ext/collectives"},
-	{"symmetric_memory barrier_kernel|signal_kernel", Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{
+		"symmetric_memory barrier_kernel|signal_kernel", Barrier,
+		"pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu",
+	},
 	{"symmetric_memory::", UnknownOp, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"multimem_ all_gather|reduce_scatter|all_reduce", UnknownOp, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{
+		"multimem_ all_gather|reduce_scatter|all_reduce", UnknownOp,
+		"pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu",
+	},
 	{"_shot_all_reduce", AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
 	{"all_reduce_ _shot", AllReduce, "sgl-project/sglang python/sglang/jit_kernel: all_reduce_one_shot_push_kernel and its like"},
 	{"_all_reduce_kernel", AllReduce, "meta-pytorch/kraken"},
@@ -193,7 +205,15 @@ func ShotsOf(kernel string) Shots {
 	for _, k := range [...]struct {
 		word string
 		is   Shots
-	}{{"multimem", Multimem}, {"oneshot", OneShot}, {"1stage", OneShot}, {"twoshot", TwoShot}, {"2stage", TwoShot}, {"crossdevicestore", TwoShot}, {"rmsnormlamport", TwoShot}} {
+	}{
+		{"multimem", Multimem},
+		{"oneshot", OneShot},
+		{"1stage", OneShot},
+		{"twoshot", TwoShot},
+		{"2stage", TwoShot},
+		{"crossdevicestore", TwoShot},
+		{"rmsnormlamport", TwoShot},
+	} {
 		if strings.Contains(name, k.word) {
 			return k.is
 		}
@@ -207,7 +227,8 @@ var noNorm = regexp.MustCompile(`AllReduceFusionPattern\)0\b`)
 // WithNorm reports whether an all-reduce kernel adds the residual and computes the norm behind it too, by its name.
 func WithNorm(kernel string) bool {
 	name := kernelWord(kernel)
-	return slices.ContainsFunc([]string{"allreduce_fusion_kernel", "allreducefusionkernel", "allreduce_rmsnorm", "reduce_rms_kernel"}, func(w string) bool { return strings.Contains(name, w) }) && !noNorm.MatchString(kernel)
+	return slices.ContainsFunc([]string{"allreduce_fusion_kernel", "allreducefusionkernel", "allreduce_rmsnorm", "reduce_rms_kernel"},
+		func(w string) bool { return strings.Contains(name, w) }) && !noNorm.MatchString(kernel)
 }
 
 // LooksLikeCommunication reports whether a kernel that Communicates does not know has a

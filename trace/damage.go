@@ -14,9 +14,10 @@ type Damage struct {
 	Repaired int // of them, with changed times
 	Skipped  int // in the input, but unreadable
 	Doubled  int // in the input, but the same as another in every value
-	Missing  int // launched, alone or in a graph, but not in the input; of ranks without kernels as many as the median of the other ranks has
-	Odd      int // longer than an hour or of no time, beside others on one queue, alone on one of many, before their launch, with that of another, late without a cause, of other bytes than on other ranks, with a rounded start, or the same as on another rank
-	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
+	// launched, alone or in a graph, but not in the input; of ranks without kernels as many as the median of the other ranks has
+	Missing int
+	Odd     int // longer than an hour or of no time, beside others on one queue, alone on one of many, before their launch, with that of another, late without a cause, of other bytes than on other ranks, with a rounded start, or the same as on another rank
+	Apart   int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
 
 	// Unmatched is the share of the time of collectives that need all ranks in those that have no part on a rank, or
 	// that one rank left before another arrived; only a lifted run knows it.
@@ -28,7 +29,8 @@ type Damage struct {
 }
 
 // Share is the part of the kernels and copies that was repaired, skipped, doubled, is missing,
-// is apart or has odd times, from 0 to 1. Odd ones count by their time if that is more, unmatched collectives by their part of communication.
+// is apart or has odd times, from 0 to 1. Odd ones count by their time if that is more, unmatched collectives by their
+// part of communication.
 func (d Damage) Share() float64 {
 	lost := d.Skipped + d.Doubled + d.Missing
 	if d.Kernels+lost == 0 {
@@ -160,7 +162,8 @@ func (d *Damage) empty(r *Run, work, kernels []int, lost []bool) {
 		}
 	}
 	if len(names) > 0 {
-		d.say("no kernels of %s, while the other ranks have %d kernels and copies each: record GPU activity there too", listed(names), median)
+		d.say("no kernels of %s, while the other ranks have %d kernels and copies each: record GPU activity there too",
+			listed(names), median)
 	}
 }
 

@@ -85,7 +85,8 @@ func covered(a, blocks []int) bool {
 			return false
 		}
 	}
-	if ak == 0 || bk == 0 || k == 0 || k%ak != 0 || k%bk != 0 || rows == 0 || columns == 0 || m == 0 || n == 0 || m%rows != 0 || n%columns != 0 {
+	if ak == 0 || bk == 0 || k == 0 || k%ak != 0 || k%bk != 0 || rows == 0 || columns == 0 || m == 0 || n == 0 ||
+		m%rows != 0 || n%columns != 0 {
 		return false
 	}
 	waves := m / rows * (n / columns)

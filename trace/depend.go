@@ -93,7 +93,8 @@ type Captured struct {
 func (v validator) captured() error {
 	for i := range v.Captured {
 		c := &v.Captured[i]
-		if !row(c.Rank, len(v.Ranks)) || c.Rank == None || !row(c.Op, len(v.Operators)) || !row(c.Comm, len(v.Comms)) || c.Name < 0 || int(c.Name) >= len(v.Names) {
+		if !row(c.Rank, len(v.Ranks)) || c.Rank == None || !row(c.Op, len(v.Operators)) || !row(c.Comm, len(v.Comms)) || c.Name < 0 ||
+			int(c.Name) >= len(v.Names) {
 			return fmt.Errorf("captured launch %d: name %d, operator %d and collective %d of rank row %d", i, c.Name, c.Op, c.Comm, c.Rank)
 		}
 	}

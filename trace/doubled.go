@@ -48,7 +48,8 @@ func (b *Builder) dropDoubled(file string, of func(Kind) bool) (found bool) {
 // compareValues orders spans with the same start so that equal ones are neighbours.
 func (b *Builder) compareValues(a, c SpanID) int {
 	x, y := b.Span(a), b.Span(c)
-	if c := cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name), cmp.Compare(x.End, y.End)); c != 0 {
+	if c := cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name),
+		cmp.Compare(x.End, y.End)); c != 0 {
 		return c
 	}
 	switch {

@@ -46,7 +46,8 @@ func (d *Damage) launches(r *Run) {
 	capturing := map[LaneID]bool{} // threads that record a graph: its kernels run when the graph does
 	lost, all, early, again := 0, 0, 0, 0
 	for _, s := range r.Spans {
-		if l := r.launchAt(&s); l != nil && *l != None && r.Lanes[s.Lane].Kind == Queue && s.Start < r.Spans[*l].Start { // copy engines have clocks of their own
+		// copy engines have clocks of their own
+		if l := r.launchAt(&s); l != nil && *l != None && r.Lanes[s.Lane].Kind == Queue && s.Start < r.Spans[*l].Start {
 			early++
 		}
 		switch names[s.Name] {

@@ -11,7 +11,10 @@ import (
 
 // wrappers are kernels of libraries that run the type they are instantiated with: it,
 // not they, says which kernel it is.
-var wrappers = []string{"device_kernel", "Kernel", "Kernel2", "kernel", "enable_3x_kernel_for_sm9x", "enable_sm90_or_later", "enable_2x_kernel_for_sm89", "kentry"}
+var wrappers = []string{
+	"device_kernel", "Kernel", "Kernel2", "kernel", "enable_3x_kernel_for_sm9x", "enable_sm90_or_later",
+	"enable_2x_kernel_for_sm89", "kentry",
+}
 
 // tensile is a name of rocBLAS or hipBLASLt: layouts and types, and the tile among dozens of parameters.
 var tensile = regexp.MustCompile(`^(Cijk_[A-Za-z]+_[A-Za-z]+(?:_[A-Z0-9]{2,6})?)_.*?MT(\d+x\d+x\d+)(?:_|$)`)
@@ -27,7 +30,8 @@ func Short(s string) string {
 	name, inner := identifier(short)
 	wrapped := false
 	for slices.Contains(wrappers, name) && inner != "" {
-		for first, rest, ok := strings.Cut(inner, ", "); ok && strings.Trim(first, "0123456789") == ""; first, rest, ok = strings.Cut(inner, ", ") {
+		for first, rest, ok := strings.Cut(inner, ", "); ok && strings.Trim(first, "0123456789") == ""; first, rest,
+			ok = strings.Cut(inner, ", ") {
 			inner = rest // of kentry: how many threads are in a block, and how many blocks share a compute unit
 		}
 		within, rest := identifier(inner)

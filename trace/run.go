@@ -218,7 +218,8 @@ type Run struct {
 	Name      string // for headings: the path of the input, or the strategy
 	Epoch     int64  // nanoseconds since 1970 of time 0; 0 if the file has no date
 	Simulated bool   // false for a profiler's trace
-	Estimated string `json:",omitempty"` // the basis of the durations if they, or those of the run that was simulated from, were not measured; else ""
+	// the basis of the durations if they, or those of the run that was simulated from, were not measured; else ""
+	Estimated string `json:",omitempty"`
 	Ranks     []Rank
 	Lanes     []Lane
 	Groups    []Group
@@ -245,7 +246,8 @@ type Run struct {
 	// of which that was asked have it.
 	Like []int32 `json:"-"`
 
-	Clock  int64  `json:"-"` // reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine
+	// reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine
+	Clock  int64  `json:"-"`
 	End    Time   `json:"-"` // the latest End of any span
 	Ledger Ledger `json:"-"`
 }

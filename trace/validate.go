@@ -22,7 +22,10 @@ func ValidTime(ns int64) bool { return ns >= -MaxTime && ns <= MaxTime }
 // It takes time linear in the size of the run and allocates per lane only.
 func Validate(r *Run) error {
 	v := validator{r}
-	for _, check := range [...]func() error{v.ranks, v.lanes, v.tables, v.accesses, v.communication, v.waits, v.spans, v.nodes, v.captured, v.collectives} {
+	for _, check := range [...]func() error{
+		v.ranks, v.lanes, v.tables, v.accesses, v.communication, v.waits, v.spans, v.nodes,
+		v.captured, v.collectives,
+	} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -38,7 +41,8 @@ func Check(r *Run) error {
 	for _, l := range r.Lanes {
 		if l.Kind == Queue && l.Sub >= most {
 			return &SyntaxError{
-				File: r.Name, Msg: fmt.Sprintf("over %d kernels run at the same time on queue %d: start or end times are wrong", most, l.ID),
+				File: r.Name, Msg: fmt.Sprintf("over %d kernels run at the same time on queue %d: start or end times are wrong",
+					most, l.ID),
 				Cure: "record or copy the trace again",
 			}
 		}
@@ -103,18 +107,22 @@ func (v validator) call(id SpanID) bool {
 func (v validator) tables() error {
 	for i := range v.Kernels {
 		k := &v.Kernels[i]
-		if !row(k.Comm, len(v.Comms)) || !row(k.Op, len(v.Operators)) || !row(k.Setup-1, len(v.Setups)) || k.Origin < None || !v.call(k.Launch) {
-			return fmt.Errorf("kernel %d: collective %d, operator %d, setup %d, origin %d, launched by span %d", i, k.Comm, k.Op, k.Setup, k.Origin, k.Launch)
+		if !row(k.Comm, len(v.Comms)) || !row(k.Op, len(v.Operators)) || !row(k.Setup-1, len(v.Setups)) ||
+			k.Origin < None || !v.call(k.Launch) {
+			return fmt.Errorf("kernel %d: collective %d, operator %d, setup %d, origin %d, launched by span %d", i, k.Comm, k.Op,
+				k.Setup, k.Origin, k.Launch)
 		}
 	}
 	for i, s := range v.Setups {
 		if min(s.Grid[0], s.Grid[1], s.Grid[2], s.Block[0], s.Block[1], s.Block[2], s.Shared, s.Registers) < 0 {
-			return fmt.Errorf("setup %d: grid %d of blocks %d with %d bytes of shared memory, %d registers", i, s.Grid, s.Block, s.Shared, s.Registers)
+			return fmt.Errorf("setup %d: grid %d of blocks %d with %d bytes of shared memory, %d registers", i, s.Grid,
+				s.Block, s.Shared, s.Registers)
 		}
 	}
 	for i := range v.Copies {
 		if c := &v.Copies[i]; !row(c.Op, len(v.Operators)) || c.Bytes < 0 || c.Peer < None || c.Origin < None || !v.call(c.Launch) {
-			return fmt.Errorf("copy %d: operator %d, %d bytes, peer %d, origin %d, launched by span %d", i, c.Op, c.Bytes, c.Peer, c.Origin, c.Launch)
+			return fmt.Errorf("copy %d: operator %d, %d bytes, peer %d, origin %d, launched by span %d", i, c.Op,
+				c.Bytes, c.Peer, c.Origin, c.Launch)
 		}
 	}
 	for i := range v.Workgroups {
@@ -132,8 +140,10 @@ func (v validator) tables() error {
 
 func (v validator) communication() error {
 	for i := range v.Comms {
-		if c := &v.Comms[i]; !row(c.Group, len(v.Groups)) || c.Op >= numOps || min(c.In, c.Out) < 0 || c.ElemSize < 0 || c.Peer < None || !row(c.Collective, len(v.Collectives)) {
-			return fmt.Errorf("collective %d: operation %d in group %d, %d and %d bytes of %d, peer %d", i, c.Op, c.Group, c.In, c.Out, c.ElemSize, c.Peer)
+		if c := &v.Comms[i]; !row(c.Group, len(v.Groups)) || c.Op >= numOps || min(c.In, c.Out) < 0 || c.ElemSize < 0 || c.Peer < None ||
+			!row(c.Collective, len(v.Collectives)) {
+			return fmt.Errorf("collective %d: operation %d in group %d, %d and %d bytes of %d, peer %d", i, c.Op, c.Group,
+				c.In, c.Out, c.ElemSize, c.Peer)
 		}
 	}
 	for i := range v.Groups {
@@ -160,7 +170,8 @@ func (v validator) waits() error {
 	}
 	for i := range v.Waits {
 		w := &v.Waits[i]
-		if !row(w.Rank, len(v.Ranks)) || w.Rank == None || w.Start > w.End || w.Start < -2*MaxTime || w.End > 2*MaxTime || !v.call(w.Call) || !v.call(w.Recorded) {
+		if !row(w.Rank, len(v.Ranks)) || w.Rank == None || w.Start > w.End || w.Start < -2*MaxTime || w.End > 2*MaxTime ||
+			!v.call(w.Call) || !v.call(w.Recorded) {
 			return fmt.Errorf("wait %d: from %d to %d on rank row %d", i, w.Start, w.End, w.Rank)
 		}
 	}
@@ -183,7 +194,8 @@ func (v validator) spans() error {
 		case s.End < s.Start:
 			return fmt.Errorf("span %d: ends at %d, before its start %d", i, s.End, s.Start)
 		case s.Start < -MaxTime || s.End > MaxTime:
-			return fmt.Errorf("span %d: from %v to %v, and the most is %v", i, time.Duration(s.Start), time.Duration(s.End), time.Duration(MaxTime))
+			return fmt.Errorf("span %d: from %v to %v, and the most is %v", i, time.Duration(s.Start),
+				time.Duration(s.End), time.Duration(MaxTime))
 		case s.Start < previous:
 			return fmt.Errorf("span %d: starts at %d, before its predecessor's %d", i, s.Start, previous)
 		case s.Parent < None || int(s.Parent) >= i:

@@ -111,7 +111,8 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 		return err
 	}
 	if _, err := machine.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
-		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error()) // not unwrapped: its positions are of what was not written
+		// not unwrapped: its positions are of what was not written
+		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error())
 	}
 	return a.files.WriteBytes(o.output, text.Bytes())
 }
@@ -163,7 +164,10 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		}
 		scores[i] = score.Scores(checks)
 	}
-	t := cli.Table{Title: "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile", Columns: []string{"strategy", "rows", "base", "", "calibrated", ""}}
+	t := cli.Table{
+		Title:   "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile",
+		Columns: []string{"strategy", "rows", "base", "", "calibrated", ""},
+	}
 	for i, s := range scores[1] {
 		b := scores[0][i]
 		t.Add(s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90))
@@ -176,7 +180,10 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
 func (a *app) printCalibration(res calibrate.Result) {
-	t := cli.Table{Title: "parameters that are read together: mean error over left-out rows", Columns: []string{"law", "rows", "base", "fit", "read as"}}
+	t := cli.Table{
+		Title:   "parameters that are read together: mean error over left-out rows",
+		Columns: []string{"law", "rows", "base", "fit", "read as"},
+	}
 	for _, c := range res.Choices {
 		t.Add(c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better"))
 	}

@@ -55,7 +55,8 @@ engines have switches of their own (trace/FORMATS.md).`,
 	f.StringVarP(&o.output, "output", "o", "captured", "folder to write the trace to; it must not hold another one")
 	cli.IntFlag(f, &o.steps, "steps", 3, cli.Range[int]{Least: 1, Most: 1000}, "steps to capture")
 	cli.IntFlag(f, &o.warmup, "warmup", 5, cli.Range[int]{Least: 1, Most: 1 << 30}, "steps before them")
-	cli.ChoiceFlag(c, &o.profiler, "profiler", "auto", "auto (rocprofv3 on ROCm, if it is installed), torch or rocprofv3", "auto", "torch", "rocprofv3")
+	cli.ChoiceFlag(c, &o.profiler, "profiler", "auto", "auto (rocprofv3 on ROCm, if it is installed), torch or rocprofv3",
+		"auto", "torch", "rocprofv3")
 	return c
 }
 
@@ -83,7 +84,8 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 	run := command
 	if o.profiler != "torch" && a.underROCm(ctx, &o, command) {
 		run = append([]string{
-			"rocprofv3", "--runtime-trace", "--selected-regions", "--output-format", "json", "--output-directory", filepath.Join(out, "rank%env{RANK}%"), "--",
+			"rocprofv3", "--runtime-trace", "--selected-regions", "--output-format", "json", "--output-directory",
+			filepath.Join(out, "rank%env{RANK}%"), "--",
 		}, command...)
 		env = append(env, "OVERLAPSE_ROCPROF=1")
 	}
@@ -120,7 +122,8 @@ func (a *app) captured(ctx context.Context, o captureOptions, failed error) erro
 		return errors.Join(err, failed)
 	}
 	if !slices.ContainsFunc(run.Spans, func(s trace.Span) bool { return s.Kind.OnDevice() }) {
-		return fmt.Errorf("%s: the program did no GPU work: no kernel or copy among the %d events of %s (run it on a machine with GPUs)", o.output, len(run.Spans), cli.Counted(len(found), "rank"))
+		return fmt.Errorf("%s: the program did no GPU work: no kernel or copy among the %d events of %s (run it on a machine with GPUs)",
+			o.output, len(run.Spans), cli.Counted(len(found), "rank"))
 	}
 	a.Notef("captured %s into %s", cli.Counted(len(run.Ranks), "rank"), o.output)
 	replay := a.replayCommand()

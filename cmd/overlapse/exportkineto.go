@@ -131,7 +131,8 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	for i := range w.Run.Ranks {
 		source := w.Run.Ranks[i].Source
 		if !input.IsFile(source) {
-			return fmt.Errorf("%s: is no file that can be copied (give the profiles themselves, not an archive or standard input)", cmp.Or(source, o.path))
+			return fmt.Errorf("%s: is no file that can be copied (give the profiles themselves, not an archive or standard input)",
+				cmp.Or(source, o.path))
 		}
 		name := strings.TrimSuffix(filepath.Base(source), ".gz")
 		if slices.Contains(names, name) {
@@ -180,7 +181,10 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 	}
 	var kernels []chrome.Timing
 	err := withProfile(source, func(in io.Reader) error {
-		_, err := chrome.Read(in, chrome.Options{File: source, Limit: a.Reading().Limit, Kernel: func(t chrome.Timing) { kernels = append(kernels, t) }})
+		_, err := chrome.Read(in, chrome.Options{
+			File: source, Limit: a.Reading().Limit,
+			Kernel: func(t chrome.Timing) { kernels = append(kernels, t) },
+		})
 		return err
 	})
 	if err != nil {
@@ -308,7 +312,8 @@ func overlapPays(r *results.Replayed) (literal, why string) {
 		if min(was, early) > verdict.Faster {
 			literal = "False"
 		}
-		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, trace.Percent(was), trace.Percent(early)))
+		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title,
+			trace.Percent(was), trace.Percent(early)))
 	}
 	return literal, "against collectives in the order of the program: " + strings.Join(reasons, "; ")
 }

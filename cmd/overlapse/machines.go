@@ -123,7 +123,8 @@ func (a *app) listMachines(ctx context.Context) error {
 		}
 		o := machine.OriginOf(m)
 		share := func(n int) string { return fmt.Sprintf("%.0f %%", percentOf(n, o.Measured+o.Published+o.Assumed)) }
-		t.Add(name, m.GPU.Name, share(o.Measured), share(o.Published), share(o.Assumed), m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology)+", "+m.Fabric.Egress.String()+" out of a GPU", networkOf(m))
+		t.Add(name, m.GPU.Name, share(o.Measured), share(o.Published), share(o.Assumed), m.GPU.CUs.String(), m.GPU.Memory.String(),
+			string(m.Fabric.Topology)+", "+m.Fabric.Egress.String()+" out of a GPU", networkOf(m))
 	}
 	a.Show(&t)
 	fmt.Fprintln(a.Out, "\nmeasured, published, assumed: shares of a profile's numbers; overlapse machines NAME has the source of each")
@@ -169,9 +170,11 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 	o := machine.OriginOf(m)
 	cure := ""
 	if o.Measured == 0 {
-		cure = "torchrun --nproc-per-node N samples/capture/capture.py --out mymachine, then overlapse calibrate mymachine -o " + cli.ShellWord(file)
+		cure = "torchrun --nproc-per-node N samples/capture/capture.py --out mymachine, then overlapse calibrate mymachine -o " +
+			cli.ShellWord(file)
 	}
-	say("sources", cure, "%d numbers measured, %d published, %d assumed or unknown (overlapse machines %s lists them)", o.Measured, o.Published, o.Assumed, cli.ShellWord(file))
+	say("sources", cure, "%d numbers measured, %d published, %d assumed or unknown (overlapse machines %s lists them)", o.Measured,
+		o.Published, o.Assumed, cli.ShellWord(file))
 	cure = ""
 	known := machine.ForDevice(trace.Device{Name: m.GPU.Name})
 	if known == "" {
@@ -183,9 +186,13 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 	if found != "" {
 		cure = "remove it"
 	}
-	say("private", cure, "%s", map[bool]string{true: "no path, host or address", false: fmt.Sprintf("has %q", strings.Trim(found, " \n\t\"'("))}[found == ""])
+	say("private", cure, "%s", map[bool]string{
+		true:  "no path, host or address",
+		false: fmt.Sprintf("has %q", strings.Trim(found, " \n\t\"'(")),
+	}[found == ""])
 	if folder == "" {
-		say("rows", "overlapse machines --check "+cli.ShellWord(file)+" FOLDER", "nobody can compute the numbers again without the rows that they were read off")
+		say("rows", "overlapse machines --check "+cli.ShellWord(file)+" FOLDER",
+			"nobody can compute the numbers again without the rows that they were read off")
 	} else {
 		base, err := a.checkRows(m, folder, say)
 		if rows := filepath.Join(folder, "rows.jsonl"); err == nil && input.IsFile(rows) {
@@ -228,7 +235,8 @@ func (a *app) checkRows(m machine.Machine, folder string, say func(check, cure, 
 		cure = "write it with overlapse calibrate " + cli.ShellWord(folder) + " -o, and do not edit it"
 	}
 	say("rows", cure, "%d of %s read; %s", res.Rows, cli.Counted(len(rows), "row"), map[bool]string{
-		true: "calibrate gives the same numbers", false: fmt.Sprintf("calibrate gives other numbers in %s, first: %s", cli.Counted(len(other), "line"), cli.Shorten(first, 80)),
+		true: "calibrate gives the same numbers", false: fmt.Sprintf("calibrate gives other numbers in %s, first: %s",
+			cli.Counted(len(other), "line"), cli.Shorten(first, 80)),
 	}[len(other) == 0])
 	return base, nil
 }

@@ -27,7 +27,10 @@ func manCommand() *cobra.Command {
 			asMarkdown(root)
 			date, _ := time.Parse(time.RFC3339, releasedDate) // zero for other builds
 			name, _, _ := strings.Cut(version(), ",")
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "overlapse " + name, Manual: "overlapse"}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{
+				Section: "1", Date: &date, Source: "overlapse " + name,
+				Manual: "overlapse",
+			}, args[0])
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}

@@ -239,7 +239,8 @@ func shardOf(s string, env func(string) string) (part, parts int, err error) {
 	if s == "auto" {
 		switch {
 		case env("SLURM_ARRAY_TASK_ID") != "":
-			from, i, n, ok = "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT", env("SLURM_ARRAY_TASK_ID"), env("SLURM_ARRAY_TASK_COUNT"), true
+			from, i, n, ok = "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT", env("SLURM_ARRAY_TASK_ID"),
+				env("SLURM_ARRAY_TASK_COUNT"), true
 			if first, err = strconv.Atoi(cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")); err != nil {
 				return 0, 0, cli.Errorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))
 			}

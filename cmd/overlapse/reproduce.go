@@ -86,7 +86,10 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		if format == "html" {
 			all.Title, each.Title = "Claims", "Points"
 			byPaper.Title = "Papers, beside models without knowledge"
-			return html.Write(w, html.Report{Title: "overlapse: published claims and replays", Verdict: summary, Tables: []html.Table{byPaper.HTML(), all.HTML(), each.HTML()}})
+			return html.Write(w, html.Report{
+				Title: "overlapse: published claims and replays", Verdict: summary,
+				Tables: []html.Table{byPaper.HTML(), all.HTML(), each.HTML()},
+			})
 		}
 		to := *a.Console
 		to.Out = w
@@ -118,7 +121,8 @@ func selectClaims(words []string) (claims []score.Claim, err error) {
 	}
 	for _, word := range words {
 		if err == nil && !slices.Contains(names, word) {
-			return nil, cli.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(score.PaperNames(), ", ")), word, names)
+			return nil, cli.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word,
+				strings.Join(score.PaperNames(), ", ")), word, names)
 		}
 	}
 	return claims, err
@@ -156,7 +160,10 @@ func claimTables(claims []score.Claim) (all, each *cli.Table) {
 // paperTable has a row for each paper with effects. The lines below it say what is reproduced, and whether that is more
 // than models without knowledge reach.
 func paperTable(claims []score.Claim) (byPaper *cli.Table, lines []string) {
-	byPaper = &cli.Table{Columns: []string{"paper", "effects", "within", "no effect", "above 2 %", "within", "one gain for all", "same sign", "always gains", "mean error", "no effect's", "one gain's"}}
+	byPaper = &cli.Table{Columns: []string{
+		"paper", "effects", "within", "no effect", "above 2 %", "within", "one gain for all",
+		"same sign", "always gains", "mean error", "no effect's", "one gain's",
+	}}
 	counts, apart, of := map[score.Status]int{}, 0, map[string][]score.Claim{}
 	for _, c := range claims {
 		counts[c.Status]++
@@ -180,13 +187,16 @@ func paperTable(claims []score.Claim) (byPaper *cli.Table, lines []string) {
 		case t.SignedWithin > t.ConstantWithin && t.SameSign >= t.Gains:
 			better = append(better, name)
 		default:
-			worse = append(worse, fmt.Sprintf("%s (%d within, one gain for all %d; %d signs, always gains %d)", name, t.SignedWithin, t.ConstantWithin, t.SameSign, t.Gains))
+			worse = append(worse, fmt.Sprintf("%s (%d within, one gain for all %d; %d signs, always gains %d)", name, t.SignedWithin,
+				t.ConstantWithin, t.SameSign, t.Gains))
 		}
 	}
 	all := score.TallyOf(claims)
 	lines = []string{
-		fmt.Sprintf("%d claims: %d reproduced, %d not reproduced, %d not scored, %d not checkable; %s points within tolerance, %d apart", len(claims),
-			counts[score.Reproduced], counts[score.NotReproduced], counts[score.NotScored], counts[score.NotCheckable], share(all.Within, all.Points), apart),
+		fmt.Sprintf("%d claims: %d reproduced, %d not reproduced, %d not scored, %d not checkable; %s points within tolerance, %d apart",
+			len(claims),
+			counts[score.Reproduced], counts[score.NotReproduced], counts[score.NotScored], counts[score.NotCheckable],
+			share(all.Within, all.Points), apart),
 	}
 	if all.Signed > 0 {
 		lines = append(lines, fmt.Sprintf("effects above 2 %%: %s within a quarter (one gain for all: %d), %d with the published sign (always gains: %d)",
@@ -198,7 +208,8 @@ func paperTable(claims []score.Claim) (byPaper *cli.Table, lines []string) {
 			len(here), at(here, 5), at(here, 9), at(links, 5), at(links, 9)))
 	}
 	if len(better)+len(worse) > 0 {
-		lines = append(lines, "better than both: "+cmp.Or(strings.Join(better, ", "), "none")+"; not: "+cmp.Or(strings.Join(worse, ", "), "none"))
+		lines = append(lines, "better than both: "+cmp.Or(strings.Join(better, ", "), "none")+"; not: "+
+			cmp.Or(strings.Join(worse, ", "), "none"))
 	}
 	return byPaper, lines
 }

@@ -63,7 +63,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return cli.OK
 	case errors.As(err, &defect):
 		a.files.Close()
-		fmt.Fprintf(a.Err, "overlapse: defect: %s (please report this line; overlapse %s, arguments %q)\n", guard.Line(defect.Error()), version(), args)
+		fmt.Fprintf(a.Err, "overlapse: defect: %s (please report this line; overlapse %s, arguments %q)\n",
+			guard.Line(defect.Error()), version(), args)
 		return cli.Defect
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
@@ -173,7 +174,8 @@ Results go to standard output, everything else to standard error.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	cli.IntFlag(root.PersistentFlags(), &a.Limit, "limit", 0, cli.Range[int64]{Most: 1 << 40}, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
+	cli.IntFlag(root.PersistentFlags(), &a.Limit, "limit", 0, cli.Range[int64]{Most: 1 << 40},
+		"largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(cli.FlagError)

@@ -194,7 +194,11 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	r *results.Replayed, damage string, err error,
 ) {
 	of := cells[0].sweepInput
-	quiet := &input.Reader{Console: &cli.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each workload would hide the sweep's own
+	// notes of each workload would hide the sweep's own
+	quiet := &input.Reader{
+		Console: &cli.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true},
+		Limit:   a.Limit, SkipBad: a.SkipBad,
+	}
 	f := input.Flags{
 		Path: input.Besides(planPath, of[planInputs]), Machine: input.BesidesMachine(planPath, of[planMachines]), Strategy: "captured",
 		Clock: cmp.Or(of[planClocks], "captured"), Ranks: of[planRanks], Retarget: input.BesidesMachine(planPath, of[planRetargets]),

@@ -124,7 +124,10 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 // unsure says what the laws of other batches do not know of a step.
 func unsure(w *workload.Workload) (text string) {
 	has := func(words ...string) bool {
-		return slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Kind == trace.Compute && kernel.NameHas(op.Name, words...) })
+		return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
+			return op.Kind == trace.Compute &&
+				kernel.NameHas(op.Name, words...)
+		})
 	}
 	if has("attention", "attn", "fmha", "flash", "mla_", "mlapage", "sdpa") {
 		text += "; attention by requests, although short contexts take as long for more of them"
@@ -250,7 +253,8 @@ func between(phases []phaseFrom) map[int][]int {
 			for i := 1; i < len(r.Tried); i++ {
 				a, b := r.Tried[i-1], r.Tried[i]
 				middle := int(eighths*math.Sqrt(a.Batch*b.Batch) + 0.5)
-				if a.pays != b.pays && float64(middle) > a.Batch*eighths && float64(middle) < b.Batch*eighths && !slices.Contains(batches[middle], at) {
+				if a.pays != b.pays && float64(middle) > a.Batch*eighths && float64(middle) < b.Batch*eighths &&
+					!slices.Contains(batches[middle], at) {
 					batches[middle] = append(batches[middle], at)
 				}
 			}

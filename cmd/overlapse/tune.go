@@ -84,7 +84,8 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 	input.WhatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	cli.ChoiceFlag(c, &o.threshold, "threshold", "", "batch: instead, from which batch of a serving step on a strategy pays, with the flag's value to set", "batch")
-	cli.IntFlag(f, &o.tokens, "tokens", 0, cli.Range[int]{Most: 1 << 24}, "with --threshold: tokens of a captured step's batch on one rank, where the trace does not tell; 0: as it tells")
+	cli.IntFlag(f, &o.tokens, "tokens", 0, cli.Range[int]{Most: 1 << 24},
+		"with --threshold: tokens of a captured step's batch on one rank, where the trace does not tell; 0: as it tells")
 	f.Float64Var(&o.memory, "memory", 0, "GiB that a rank has: schedules that take more than the captured one and do not fit are refused; 0: any. Needs the capture's own memory (profile_memory=True), else only what a schedule takes more counts")
 	cli.DurationFlag(f, &o.within, "within", "time from the start of the command after which the search ends, such as 60s; 0: when nothing likely is left")
 	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, and the reason of the verdict's probability")
@@ -94,8 +95,9 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 
 // A tuning is what `tune --format json` prints.
 type tuning struct {
-	Schema     int                 `json:"schema"`
-	Verdict    verdict.Verdict     `json:"verdict"`           // on the last step of the ladder, else on the fastest settings of each strategy
+	Schema int `json:"schema"`
+	// on the last step of the ladder, else on the fastest settings of each strategy
+	Verdict    verdict.Verdict     `json:"verdict"`
 	Ladder     []tunedTime         `json:"ladder"`            // likely changes, one at a time from the captured schedule
 	Tried      []tunedTime         `json:"tried"`             // fastest first, those of the ladder included
 	Strategies []verdict.Tally     `json:"strategies"`        // what was tried of each
@@ -329,7 +331,10 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 	if len(ladder) == 0 {
 		return
 	}
-	t := cli.Table{Title: titleOf("one change after the other", phase), Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"}}
+	t := cli.Table{
+		Title:   titleOf("one change after the other", phase),
+		Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"},
+	}
 	t.Add("captured", captured, "", "", "", "")
 	var before *tunedTime
 	for i := range ladder {

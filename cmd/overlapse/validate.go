@@ -210,7 +210,8 @@ func (a *app) writeAccuracy(o validateOptions, found []score.SetResult, mayPrint
 func readRows(path string) ([]dataset.Row, error) {
 	f, err := guard.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, input.WithoutPath(err))
+		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)",
+			path, input.WithoutPath(err))
 	}
 	defer f.Close()
 	return dataset.ReadRows(f, path)
@@ -254,7 +255,8 @@ func summarize(found []score.SetResult) *validated {
 				continue
 			}
 			row := validatedRow{
-				Set: r.Set.Name, ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(),
+				Set: r.Set.Name, ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted,
+				MeasuredUs: c.Row.Us, Error: c.Error(),
 				Clock: c.Clock.String(), Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, of: c,
 			}
 			if c.Compared {
@@ -275,21 +277,29 @@ func (v *validated) print(a *app) {
 	t := cli.Table{Columns: []string{"row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence"}}
 	for _, r := range v.Rows {
 		k := r.of.Row.Workload
-		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, score.RowName(r.of.Row), fmt.Sprintf("%.1f µs", r.PredictedUs), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
+		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, score.RowName(r.of.Row), fmt.Sprintf("%.1f µs", r.PredictedUs),
+			fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
 	}
 	a.Show(&t)
-	t = cli.Table{Title: "regret: measured time of the predicted fastest strategy over that of the measured fastest", Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"}}
+	t = cli.Table{
+		Title:   "regret: measured time of the predicted fastest strategy over that of the measured fastest",
+		Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"},
+	}
 	choices, _ := score.Choices(v.checks)
 	for _, c := range choices {
 		t.Add(c.Workload, c.Best, c.Predicted, magnitude(c.Regret))
 	}
 	a.Show(&t)
-	t = cli.Table{Title: "error by strategy: |predicted / measured − 1|", Columns: []string{"strategy", "rows", "median", "90th percentile"}}
+	t = cli.Table{
+		Title:   "error by strategy: |predicted / measured − 1|",
+		Columns: []string{"strategy", "rows", "median", "90th percentile"},
+	}
 	for _, s := range score.Scores(v.checks) {
 		t.Add(s.Strategy, s.N, magnitude(s.Median), magnitude(s.P90))
 	}
 	a.Show(&t)
-	fmt.Fprintf(a.Out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
+	fmt.Fprintf(a.Out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n",
+		100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
 	if c := v.Changes; c.N > 0 {
 		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
 	}
@@ -306,7 +316,10 @@ func writeValidatedCSV(w io.Writer, v *validated) error {
 		}
 		return fmt.Sprintf("%.6f", *x)
 	}
-	columns := []any{"set", "id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "rest", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}
+	columns := []any{
+		"set", "id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "rest",
+		"spread", "poor", "untested", "p_faster", "confidence", "confidence_why",
+	}
 	from := 1 // without sets
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		from = 0
@@ -315,8 +328,10 @@ func writeValidatedCSV(w io.Writer, v *validated) error {
 	for _, r := range v.Rows {
 		e := r.of.Evidence
 		lines = append(lines, []any{
-			r.Set, r.ID, score.RowName(r.of.Row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), fraction(r.Change), fraction(r.Measured),
-			e.OtherKernels, fmt.Sprintf("%.4f", e.Rest), fmt.Sprintf("%.4f", e.Spread), e.Poor, e.Untested, fraction(r.PFaster), r.Confidence, r.Why,
+			r.Set, r.ID, score.RowName(r.of.Row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs),
+			fmt.Sprintf("%.4f", r.Error), fraction(r.Change), fraction(r.Measured),
+			e.OtherKernels, fmt.Sprintf("%.4f", e.Rest), fmt.Sprintf("%.4f", e.Spread), e.Poor, e.Untested,
+			fraction(r.PFaster), r.Confidence, r.Why,
 		}[from:])
 	}
 	return results.WriteCSV(w, slices.Values(lines))

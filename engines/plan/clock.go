@@ -50,7 +50,8 @@ func capturedClock(w *workload.Workload, m *machine.Machine, sc Scenario) Clock 
 	c.demand = machine.Demand{Time: Seconds(step)}
 	laws := &cost.Laws{Machine: m, Workload: w}
 	of, n := workload.IterationsOf(w)
-	loaded, polled := 0.0, 0.0 // seconds on all ranks: of compute up to the middle of the iterations; of waits for ranks that nobody captured
+	// seconds on all ranks: of compute up to the middle of the iterations; of waits for ranks that nobody captured
+	loaded, polled := 0.0, 0.0
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Collective < 0 {
@@ -176,7 +177,8 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 			continue
 		}
 		all += Seconds(op.DurAlone())
-		if t := tilings.Of(op.Kernel, func() machine.Tiling { return laws.Tiling(op) }); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
+		if t := tilings.Of(op.Kernel, func() machine.Tiling { return laws.Tiling(op) }); op.Tiling.Persistent &&
+			(t.Measured || law && !op.Own) {
 			known += t.Seconds
 			took += Seconds(op.DurAlone())
 		}

@@ -185,7 +185,8 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 				read, written = 1, 0
 			}
 			bytes, each := wire*l.share/float64(len(l.peers)), (p.DurAlone-alpha)/trace.Time(len(l.peers))
-			if own := pl.Machine.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 { // a local copy crosses no link (rule C20)
+			// a local copy crosses no link (rule C20)
+			if own := pl.Machine.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 {
 				each = min(each, Duration(bytes/own))
 			}
 			for i := range l.peers {
@@ -275,7 +276,12 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece, between, inside fl
 			schedules[ch] = channelSchedule{pl.gangsOf(p, p.Channels/n, rankPair{me, me})[ch/n], 1, []int32{me}, share, true}
 		default:
 			at := peers[peer-1]
-			schedules[ch] = channelSchedule{pl.gangsOf(p, p.Channels/n, rankPair{min(me, at), max(me, at)})[ch/n], 2, []int32{at}, share, true}
+			schedules[ch] = channelSchedule{
+				pl.gangsOf(p, p.Channels/n, rankPair{min(me, at), max(me, at)})[ch/n],
+				2,
+				[]int32{at},
+				share, true,
+			}
 		}
 	}
 	return schedules
@@ -325,7 +331,8 @@ func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algori
 		if k.Local == leaves {
 			return []int32{ids[(k.Node+ahead(k.Nodes))%k.Nodes*k.Per+(leaves+1)%k.Per]}
 		}
-		if pl.Machine.Fabric.Topology == machine.Mesh && k.Per > 2 { // rings of several orders use all links: this channel's first is that to the GPU that leaves
+		// rings of several orders use all links: this channel's first is that to the GPU that leaves
+		if pl.Machine.Fabric.Topology == machine.Mesh && k.Per > 2 {
 			peers := make([]int32, k.Per-1)
 			for i := range peers {
 				peers[(ch+i)%len(peers)] = ids[k.Node*k.Per+(k.Local+1+((leaves-k.Local-1+k.Per)%k.Per+i)%len(peers))%k.Per]

@@ -10,7 +10,8 @@ import (
 
 // Times is what an iteration consists of on each rank; their sum is the time of an
 // iteration. Of several iterations it is the mean of those after the first, or of all if
-// they overlap; of the typical one where some are left out. work is that of the run that the iterations were collected from, time that of an
+// they overlap; of the typical one where some are left out. work is that of the run that the iterations were collected
+// from, time that of an
 // iteration; 0: Steps.Time.
 func (c *Steps) Times(work overlap.Work, time trace.Time) []overlap.Times {
 	in, n := c.intervals()

@@ -80,9 +80,11 @@ func (m *Memory) TooMuch(w *workload.Workload, limit int64) string {
 		return ""
 	}
 	if captured == 0 {
-		return fmt.Sprintf("takes %s more than the captured schedule, whose own memory is not recorded: more than the limit of %s", trace.Bytes(m.Bytes), trace.Bytes(limit))
+		return fmt.Sprintf("takes %s more than the captured schedule, whose own memory is not recorded: more than the limit of %s",
+			trace.Bytes(m.Bytes), trace.Bytes(limit))
 	}
-	return fmt.Sprintf("takes %s, %s more than the captured schedule: more than the limit of %s", trace.Bytes(captured+m.Bytes), trace.Bytes(m.Bytes), trace.Bytes(limit))
+	return fmt.Sprintf("takes %s, %s more than the captured schedule: more than the limit of %s", trace.Bytes(captured+m.Bytes),
+		trace.Bytes(m.Bytes), trace.Bytes(limit))
 }
 
 // levels are the recorded memory of a rank when its host has issued what is in front of some

@@ -57,7 +57,8 @@ func (pl *Planner) otherTiles(p *workload.Pair) string {
 	}
 	for _, id := range p.First[1:] {
 		if b := &pl.Workload.Ops[id]; b.Tiling.Tiles != a.Tiling.Tiles || b.Tiling.WGs != a.Tiling.WGs || b.Footprint != a.Footprint {
-			return fmt.Sprintf("ranks %d and %d cut %s before the %s into other tiles or workgroups: parts of the sum would not match", a.Rank, b.Rank, trace.Short(a.Name), c.Op)
+			return fmt.Sprintf("ranks %d and %d cut %s before the %s into other tiles or workgroups: parts of the sum would not match",
+				a.Rank, b.Rank, trace.Short(a.Name), c.Op)
 		}
 	}
 	return ""
@@ -87,13 +88,15 @@ func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) str
 
 // FlagOfEach is a flag of each of some ranks.
 func (pl *Planner) FlagOfEach(ranks []int32, name string) []program.Flag {
-	return pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: 1}, len(ranks), func(i int) string { return fmt.Sprintf(name, ranks[i]) })
+	return pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: 1}, len(ranks),
+		func(i int) string { return fmt.Sprintf(name, ranks[i]) })
 }
 
 // FlagsAbout are n flags for each of some ranks; name is that of the i-th flag of a rank. A rank's flags may be about the
 // ranks: so many about the first of them, or the first group, then as many about the next; 0: they are not.
 func (pl *Planner) FlagsAbout(ranks []int32, n, about, group int, name func(rank int32, i int) string) [][]program.Flag {
-	all := pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: n, About: about, Group: group}, len(ranks)*n, func(i int) string { return name(ranks[i/n], i%n) })
+	all := pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: n, About: about, Group: group}, len(ranks)*n,
+		func(i int) string { return name(ranks[i/n], i%n) })
 	flags := make([][]program.Flag, len(ranks))
 	for k := range flags {
 		flags[k] = all[k*n : (k+1)*n : (k+1)*n]

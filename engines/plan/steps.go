@@ -76,7 +76,10 @@ func extend(i *Interval, start, end trace.Time) {
 
 func newSteps(w *workload.Workload) *Steps {
 	of, n := workload.IterationsOf(w)
-	c := &Steps{ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}, keys: keysOf(w.Steps[:min(n, len(w.Steps))])}
+	c := &Steps{
+		ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity},
+		keys: keysOf(w.Steps[:min(n, len(w.Steps))]),
+	}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
 		c.began, c.work = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.work, make([]trace.Time, w.World))

@@ -62,7 +62,8 @@ type Strategy struct {
 	// How to get it, and what of it was run on hardware (How, Unmeasured).
 	Ways       []Way                // the strategy itself; nil: as ways.csv has it
 	MeasuredOn []trace.CollectiveOp // collectives with which it was run on hardware; nil: any
-	Rows       map[string]string    // settings of measured rows that are not parameters' names or values: "impl=one_shot_all_reduce" is "impl=oneshot"
+	// settings of measured rows that are not parameters' names or values: "impl=one_shot_all_reduce" is "impl=oneshot"
+	Rows map[string]string
 
 	Parts []Selection // for a mix: the strategies that it combines
 
@@ -138,8 +139,9 @@ type Param struct {
 	Text    func(string) error `json:"-"`                 // checks a text; nil: no text
 	Least   int                `json:"least,omitempty"`   // minimum of a number
 	Most    int                `json:"most,omitempty"`    // maximum of a number; 0: no bound
-	For     string             `json:"for,omitempty"`     // "variant=ring|waves": has an effect only with these values of that parameter; "": always
-	Doc     string             `json:"doc"`
+	// "variant=ring|waves": has an effect only with these values of that parameter; "": always
+	For string `json:"for,omitempty"`
+	Doc string `json:"doc"`
 
 	Ops      []trace.CollectiveOp `json:"-"`                  // that it changes; nil: all
 	Tune     []int                `json:"tune,omitempty"`     // values of a number that tuning tries beside the default
@@ -149,8 +151,9 @@ type Param struct {
 	ranOn    []string             `json:"-"`                  // GPUs on which other values than the default were run; nil: ranOn
 	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
 	Ways     []Way                `json:"-"`                  // how to get another value than the default; nil: as ways.csv has it
-	Replaces bool                 `json:"-"`                  // another value than the default moves the bytes of collectives by another kernel, or by copies
-	Alone    bool                 `json:"-"`                  // its ways are the whole schedule: those of the strategy are not needed
+	// another value than the default moves the bytes of collectives by another kernel, or by copies
+	Replaces bool `json:"-"`
+	Alone    bool `json:"-"` // its ways are the whole schedule: those of the strategy are not needed
 
 	// Experimental: no measurement, claim or sample has another value than the default. Such a value is tried and
 	// shown where a user gives it, and never recommended (Selection.Experimental).

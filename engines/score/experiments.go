@@ -24,7 +24,9 @@ import (
 // once, in parallel. files holds the workload files. on is the machine that replaces those of the
 // papers, with as many GPUs as they have; nil: none. started gets the number of experiments, done is
 // called as they finish; nil: not.
-func Claims(files fs.FS, claims []Claim, on *machine.Machine, stop func() bool, started func(experiments int), done func()) ([]Claim, error) {
+func Claims(files fs.FS, claims []Claim, on *machine.Machine, stop func() bool, started func(experiments int),
+	done func(),
+) ([]Claim, error) {
 	b := bench{index: map[string]*job{}}
 	claims = slices.Clone(claims)
 	for i := range claims {

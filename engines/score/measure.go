@@ -49,7 +49,8 @@ func (x *replayed) measure(name string) (float64, error) {
 		return 0, noNumber(x.Why)
 	}
 	kind, of, _ := strings.Cut(name, ".")
-	if kind == "bus" && len(x.Collectives) == 0 || kind == "waves" && (len(x.Pairs) == 0 || x.Pairs[0].Direction != workload.ComputeThenCompute) {
+	if kind == "bus" && len(x.Collectives) == 0 || kind == "waves" &&
+		(len(x.Pairs) == 0 || x.Pairs[0].Direction != workload.ComputeThenCompute) {
 		return 0, noNumber("the replay has nothing to read " + name + " off")
 	}
 	switch kind {

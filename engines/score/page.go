@@ -117,7 +117,8 @@ that of a normal curve around the predicted change is %.3f, that of the share of
 			to = c.Bins[i+1].From
 		}
 		if b.N > 0 {
-			w.row(fmt.Sprintf("%.0f to %.0f %%", 100*b.From, 100*to), fmt.Sprint(b.N), percent(b.Mean), fmt.Sprintf("%s (%d)", percent(float64(b.Faster)/float64(b.N)), b.Faster))
+			w.row(fmt.Sprintf("%.0f to %.0f %%", 100*b.From, 100*to), fmt.Sprint(b.N), percent(b.Mean),
+				fmt.Sprintf("%s (%d)", percent(float64(b.Faster)/float64(b.N)), b.Faster))
 		}
 	}
 }
@@ -182,6 +183,7 @@ Order: the same of one workgroup's start. Shape: that of starts with the predict
 			w.row(c.Name, c.Why, "", "", "", "", "", "", "")
 			continue
 		}
-		w.row(c.Name, c.Strategy, fmt.Sprint(c.Workgroups), fmt.Sprintf("%.1f µs", c.Measured), fmt.Sprintf("%.1f µs", c.Predicted), percent(c.Starts), percent(c.Ends), percent(c.Order), percent(c.Shape))
+		w.row(c.Name, c.Strategy, fmt.Sprint(c.Workgroups), fmt.Sprintf("%.1f µs", c.Measured), fmt.Sprintf("%.1f µs", c.Predicted),
+			percent(c.Starts), percent(c.Ends), percent(c.Order), percent(c.Shape))
 	}
 }

@@ -169,7 +169,8 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 
 // Predictable reports whether a set has rows of strategies; benchmarks have none.
 func Predictable(s *dataset.Set) bool {
-	return s.Split != dataset.Calibrate && slices.ContainsFunc(s.Rows, func(r dataset.Row) bool { return slices.Contains(engines.Names(), r.Strategy) })
+	return s.Split != dataset.Calibrate && slices.ContainsFunc(s.Rows,
+		func(r dataset.Row) bool { return slices.Contains(engines.Names(), r.Strategy) })
 }
 
 // groupRows groups rows, by their index, that were measured one after another by one
@@ -360,7 +361,8 @@ func given(row *dataset.Row, run *trace.Run) lift.Options {
 	}
 	switch {
 	case len(k.Tile) == 3 && k.M > 0:
-		add(longest(run), workload.Shape{Kind: workload.GEMM, M: k.M, N: k.N, K: k.K, ElemSize: 2}, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
+		add(longest(run), workload.Shape{Kind: workload.GEMM, M: k.M, N: k.N, K: k.K, ElemSize: 2},
+			workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
 	case len(k.Tile) == 3 && len(k.Grids) > 1:
 		name := longest(run)
 		for i, sh := range chained(k) {
@@ -368,7 +370,8 @@ func given(row *dataset.Row, run *trace.Run) lift.Options {
 			add(fmt.Sprintf("%s@%d", name, k.Grids[at]), sh, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
 		}
 	case k.Kind == "embedding+collective" && k.SameBuild:
-		add(longest(run), workload.Shape{Kind: workload.Embedding, M: k.LogicalWGs, N: k.Dim, K: k.Pool, ElemSize: 4}, workload.Tiling{Tiles: int(k.LogicalWGs)})
+		add(longest(run), workload.Shape{Kind: workload.Embedding, M: k.LogicalWGs, N: k.Dim, K: k.Pool, ElemSize: 4},
+			workload.Tiling{Tiles: int(k.LogicalWGs)})
 	case k.Kind == "gemv+collective" && k.Tiles > 0:
 		add(longest(run), workload.Shape{}, workload.Tiling{Tiles: k.Tiles})
 	}

@@ -16,7 +16,10 @@ import (
 type setting struct{ name, value string }
 
 // settingNames are the fields of dataset.Params that strategies have settings of.
-var settingNames = []string{"chunks", "channels", "programs", "bucket_mb", "interleave", "schedule", "microbatches", "keep_gathered", "carrier", "copies", "order", "policy", "impl", "comm_priority", "compute_priority", "lds", "blocks", "graph"}
+var settingNames = []string{
+	"chunks", "channels", "programs", "bucket_mb", "interleave", "schedule", "microbatches", "keep_gathered",
+	"carrier", "copies", "order", "policy", "impl", "comm_priority", "compute_priority", "lds", "blocks", "graph",
+}
 
 // settingsOf are the settings of a row, those that it leaves out not among them.
 func settingsOf(row *dataset.Row) (list []setting) {

@@ -35,7 +35,9 @@ type stamped struct {
 
 // stampsOf opens stamps of a set and the trace that their prediction starts from. The machine of stamps
 // without a row is that of the set.
-func stampsOf(s *dataset.Set, of dataset.Stamps, open func(name string) (*trace.Run, error), machines func(dataset.Row) (machine.Machine, error)) stamped {
+func stampsOf(s *dataset.Set, of dataset.Stamps, open func(name string) (*trace.Run, error),
+	machines func(dataset.Row) (machine.Machine, error),
+) stamped {
 	c := stamped{Name: of.Name, Strategy: "captured, side by side"}
 	row, like, from := s.Row(of.Row), s.Rows[0], of.Trace
 	if row != nil {

@@ -137,7 +137,8 @@ func leaveBeside(pl *plan.Planner) {
 				if len(t.fused) == 0 {
 					continue
 				}
-				of := fmt.Sprintf("%d×%d×%d and %d×%d×%d (%s)", a.Shape.M, a.Shape.N, a.Shape.K, b.Shape.M, b.Shape.N, b.Shape.K, kernel.Short(t.fused[0].Name))
+				of := fmt.Sprintf("%d×%d×%d and %d×%d×%d (%s)", a.Shape.M, a.Shape.N, a.Shape.K, b.Shape.M, b.Shape.N, b.Shape.K,
+					kernel.Short(t.fused[0].Name))
 				at := slices.IndexFunc(savings, func(s *saving) bool { return s.of == of })
 				if at < 0 {
 					at, savings = len(savings), append(savings, &saving{of: of})
@@ -211,8 +212,10 @@ func apart(w *workload.Workload, a, b *workload.Op) string {
 			return fmt.Sprintf("an %s lies between %s and %s", w.Collectives[op.Collective].Op, kernel.Short(a.Name), kernel.Short(b.Name))
 		}
 		if op.Dense {
-			return fmt.Sprintf("%s lies between %s and %s, and works on whole matrices", kernel.Short(op.Name), kernel.Short(a.Name), kernel.Short(b.Name))
+			return fmt.Sprintf("%s lies between %s and %s, and works on whole matrices", kernel.Short(op.Name),
+				kernel.Short(a.Name), kernel.Short(b.Name))
 		}
 	}
-	return fmt.Sprintf("%s writes %d×%d, and %s reads %d×%d", kernel.Short(a.Name), a.Shape.M, a.Shape.N, kernel.Short(b.Name), b.Shape.M, b.Shape.K)
+	return fmt.Sprintf("%s writes %d×%d, and %s reads %d×%d", kernel.Short(a.Name), a.Shape.M, a.Shape.N,
+		kernel.Short(b.Name), b.Shape.M, b.Shape.K)
 }

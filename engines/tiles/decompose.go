@@ -26,11 +26,14 @@ var Decompose = plan.Strategy{
 	Summary: "the communication of one piece alongside the compute of the next, on two streams",
 	Params: []plan.Param{
 		{
-			Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies",
+			Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"},
+			Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies",
 		},
 		{
-			Name: "chunks", Default: "4", Least: 1, Most: 1024, For: "variant=chunks|waves", Doc: "parts of each pair; waves: groups of whole waves",
-			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber}, Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each",
+			Name: "chunks", Default: "4", Least: 1, Most: 1024, For: "variant=chunks|waves",
+			Doc:  "parts of each pair; waves: groups of whole waves",
+			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber},
+			Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each",
 		},
 		plan.ChannelsParam.Only("variant=chunks|waves"),
 		plan.PriorityParam.Only("variant=chunks"),
@@ -197,7 +200,10 @@ func newChunked(r *plan.Rank, p *plan.Pair, stage, n, channels int, urgent bool,
 	if p.Direction == workload.CollectiveThenCompute {
 		first, second = comm, compute
 	}
-	c := chunked{r: r, p: p, n: n, first: first, second: second, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: fmt.Sprintf("events of stage %d", stage+1), within: within}
+	c := chunked{
+		r: r, p: p, n: n, first: first, second: second, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm),
+		events: fmt.Sprintf("events of stage %d", stage+1), within: within,
+	}
 	if urgent {
 		c.onComm.Priority = 1
 	}

@@ -79,7 +79,8 @@ func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (n int, why stri
 	full := pl.Laws().Residents(op.Footprint)
 	perCU := max(1, (full*v.Int("occupancy")+50)/100)
 	if most := max(1, full*ofEight/8); perCU > most {
-		return 0, fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit", v["occupancy"], most, full)
+		return 0, fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit",
+			v["occupancy"], most, full)
 	}
 	n = min(op.Tiling.Tiles, perCU*int(pl.Machine.GPU.CUs.Value))
 	if programs := v.Int("programs"); programs > 0 {
@@ -97,7 +98,8 @@ func looksUp(pl *plan.Planner, op *workload.Op) bool {
 // lookups is an embedding on persistent workgroups, one tile per vector.
 func lookups(pl *plan.Planner, op *workload.Op, wgs int) plan.Grid {
 	return plan.Grid{
-		WGs: wgs, Tiles: op.Tiling.Tiles, Owned: -1, Footprint: op.Footprint, Time: vectorTime(pl, op, wgs), Read: op.Read / float64(op.Tiling.Tiles),
+		WGs: wgs, Tiles: op.Tiling.Tiles, Owned: -1, Footprint: op.Footprint, Time: vectorTime(pl, op, wgs),
+		Read: op.Read / float64(op.Tiling.Tiles),
 		Pipe: 1 / float64(max(1, machine.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
 	}
 }

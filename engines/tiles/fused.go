@@ -35,10 +35,19 @@ var Fused = plan.Strategy{
 	Saves:   "the stores and reloads of intermediate results, and the collective's kernel with its launch and protocol",
 	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
 	Params: []plan.Param{
-		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first", Measured: []string{"aware", "oblivious"}},
+		{
+			Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first",
+			Measured: []string{"aware", "oblivious"},
+		},
 		{Name: "slice", Default: "0", Doc: "vectors of an embedding that are put together, where ranks are on several nodes; 0: 16, or more where a large job would put over 65,536 slices", Tune: []int{8, 16, 32, 64}},
-		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there"},
-		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit", Measured: []string{plan.AnyNumber}},
+		{
+			Name: "occupancy", Default: "75", Least: 1, Most: 100,
+			Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there",
+		},
+		{
+			Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit",
+			Measured: []string{plan.AnyNumber},
+		},
 		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers"},
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},

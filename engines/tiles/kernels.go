@@ -194,7 +194,8 @@ func (t *tracker) note() {
 		share := intensity(t.pl, op)
 		does := "and waits behind bursts of transfers, which may fill the memory's queue (arbitration=mca limits them)"
 		if t.first {
-			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue", t.entries(share), g.QueueEntries())
+			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue",
+				t.entries(share), g.QueueEntries())
 		}
 		takes := fmt.Sprintf("%.0f %% of", 100*share)
 		if share > 1 {
@@ -204,6 +205,7 @@ func (t *tracker) note() {
 		t.pl.Note("%s takes %s the memory's rate, %s", trace.Short(op.Name), takes, does)
 	}
 	if g.MemoryQueue.Value == 0 || g.Update.Value == 0 {
-		t.pl.Note("assumed for %s: a queue of %.0f entries (gpu.memory_queue), additions that take memory %.3g times as long (gpu.update)", t.pl.Machine.Profile, g.QueueEntries(), g.UpdateCost())
+		t.pl.Note("assumed for %s: a queue of %.0f entries (gpu.memory_queue), additions that take memory %.3g times as long (gpu.update)",
+			t.pl.Machine.Profile, g.QueueEntries(), g.UpdateCost())
 	}
 }

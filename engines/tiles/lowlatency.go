@@ -31,7 +31,10 @@ type lowLatency struct {
 const onWire = 2
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
-	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, calls: cost.Memo[*workload.Collective, [][]program.Flag]{}, slow: cost.Memo[*workload.Collective, string]{}}
+	q := &lowLatency{
+		pl: pl, proto: v["impl"], per: 1, calls: cost.Memo[*workload.Collective, [][]program.Flag]{},
+		slow: cost.Memo[*workload.Collective, string]{},
+	}
 	if why := noMultimem(&pl.Machine); why != "" && q.proto == "multimem" {
 		return nil, why
 	}
@@ -69,7 +72,8 @@ func (q *lowLatency) tooSlow(c *workload.Collective) string {
 		}
 		if library := c.TransferAlone(); least > library {
 			return fmt.Sprintf("impl=%s is for small messages: one of its %d workgroups needs %.1f us for its part of the %s of %.3g MiB, the library %.1f us for all (at least blocks=%d)",
-				q.proto, k.WGs, float64(least)/1e3, c.Op, float64(c.Bytes)/(1<<20), float64(library)/1e3, machine.CeilDiv(k.WGs*int(least), int(max(1, library))))
+				q.proto, k.WGs, float64(least)/1e3, c.Op, float64(c.Bytes)/(1<<20), float64(library)/1e3,
+				machine.CeilDiv(k.WGs*int(least), int(max(1, library))))
 		}
 		return ""
 	})
@@ -116,7 +120,10 @@ type caller struct {
 }
 
 func (q *lowLatency) caller(op *workload.Op, c *workload.Collective) caller {
-	k := caller{me: slices.Index(c.Members, op.ID), ranks: q.pl.RanksOf(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), per: q.per}
+	k := caller{
+		me: slices.Index(c.Members, op.ID), ranks: q.pl.RanksOf(c),
+		part: float64(c.Bytes) / float64(len(c.Members)*q.per), per: q.per,
+	}
 	k.landed = q.calls.Of(c, func() [][]program.Flag {
 		return q.pl.FlagsAbout(k.ranks, len(k.ranks)*q.per, q.per, 1, func(_ int32, i int) string {
 			return fmt.Sprintf("data of rank %d in %s %d", k.ranks[i/q.per], c.Op, c.Seq)
@@ -211,7 +218,9 @@ func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.
 
 // kernel is one of as many workgroups as ranks, times per, that stands for a
 // collective of the library.
-func (q *lowLatency) kernel(op *workload.Op, c *workload.Collective, recipe func(i int, buf []program.Phase) []program.Phase) *program.Kernel {
+func (q *lowLatency) kernel(op *workload.Op, c *workload.Collective,
+	recipe func(i int, buf []program.Phase) []program.Phase,
+) *program.Kernel {
 	name := fmt.Sprintf("low-latency %s (%s)", c.Op, q.proto)
 	return q.pl.CommKernel(op, plan.Piece{Coll: c, Of: 1}, name, len(c.Members)*q.per, plan.SweepFootprint, recipe)
 }

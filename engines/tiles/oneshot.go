@@ -45,7 +45,8 @@ type allReduce struct {
 }
 
 // largest is the most bytes that serving engines give such a kernel; larger all-reduces they leave to the
-// library. PyTorch's operators take any. One-shot ends where vLLM, SGLang (custom_all_reduce.cuh) and PyTorch (intra_node_comm.cu) take two-shot;
+// library. PyTorch's operators take any. One-shot ends where vLLM, SGLang (custom_all_reduce.cuh) and PyTorch
+// (intra_node_comm.cu) take two-shot;
 // two-shot ends with the buffer of vLLM and SGLang (custom_all_reduce.py), or aiter's on AMD; multimem where vLLM
 // measured that it loses (SYMM_MEM_ALL_REDUCE_MAX_SIZES of all_reduce_utils.py).
 func largest(impl trace.Shots, gpu string, ranks int) int64 {
@@ -144,7 +145,9 @@ func (t *allReduce) most(c *workload.Collective) int64 {
 
 // replaceCollectives plans a kernel in place of every collective that is served, in pairs or not.
 // Operations around it stay as captured.
-func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (emit plan.Emitter, why string) {
+func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool,
+	kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool,
+) (emit plan.Emitter, why string) {
 	pl.ChangesOnly = func(c *workload.Collective) bool {
 		return serves(c) || v["norm"] == "inside" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
 	}
@@ -179,7 +182,8 @@ func asCaptured(w *workload.Workload, impl string) string {
 		case string(trace.ShotsOf(name)) == impl:
 			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, trace.Short(name))
 		case trace.WithNorm(name):
-			return fmt.Sprintf("the captured all-reduces compute the norm behind them too, which another kernel would leave out: %s", trace.Short(name))
+			return fmt.Sprintf("the captured all-reduces compute the norm behind them too, which another kernel would leave out: %s",
+				trace.Short(name))
 		}
 	}
 	return ""
@@ -223,7 +227,8 @@ func normBehind(w *workload.Workload, id int32) int32 {
 // kernel works that way or computes the norm behind it too.
 func (t *allReduce) serves(c *workload.Collective) bool {
 	name := t.pl.Workload.Ops[c.Members[0]].Name
-	return c.Op == trace.AllReduce && len(c.Members) > 1 && trace.ShotsOf(name) != t.impl && !trace.WithNorm(name) && c.Bytes > 0 && c.Bytes <= t.most(c)
+	return c.Op == trace.AllReduce && len(c.Members) > 1 && trace.ShotsOf(name) != t.impl && !trace.WithNorm(name) &&
+		c.Bytes > 0 && c.Bytes <= t.most(c)
 }
 
 // kernel is one rank's kernel. It begins as PyTorch's barrier kernel, reads in rounds of

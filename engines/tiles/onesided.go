@@ -29,17 +29,22 @@ var Onesided = plan.Strategy{
 	Summary: "shards move alongside the GEMM, signals tell which have arrived",
 	Params: []plan.Param{
 		{
-			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "store", "oneshot", "twoshot", "ll", "multimem"}, Doc: "who moves the data, from where",
+			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "store", "oneshot", "twoshot", "ll", "multimem"},
+			Doc:      "who moves the data, from where",
 			Measured: []string{"auto", "pull", "oneshot", "twoshot"},
 		},
 		{
 			Name: "gemm", Default: "auto", Choices: []string{"auto", "whole", "chunks"}, For: "impl=" + pipelined, Doc: "whole: one kernel whose tiles wait for and post signals; chunks: as in PyTorch, one launch per shard, alternating between two streams; auto: chunks of captured kernels where PyTorch has that operator, else whole",
 			Measured: []string{"auto", "chunks"},
 		},
-		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh"}, Doc: "order of tiles and copies; auto: the topology's"},
+		{
+			Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh"},
+			Doc: "order of tiles and copies; auto: the topology's",
+		},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency"},
 		{
-			Name: "norm", Default: "apart", Experimental: true, Choices: []string{"apart", "inside"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
+			Name: "norm", Default: "apart", Experimental: true, Choices: []string{"apart", "inside"}, For: "impl=oneshot|twoshot",
+			Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
 		},
 		plan.GraphParam,
 	},
@@ -68,7 +73,10 @@ func planOnesided(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why strin
 	if why := pl.NoLinks(); why != "" && pl.Machine.Nodes() == 1 {
 		return nil, why
 	}
-	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllGather && c.Bytes > 0 })
+	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool {
+		return c.Op == trace.AllGather &&
+			c.Bytes > 0
+	})
 	sums := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce })
 	switch impl := v["impl"]; {
 	case impl == "oneshot", impl == "twoshot", impl == "multimem" && sums && !gathers:

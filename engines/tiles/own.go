@@ -98,7 +98,8 @@ func ownOf(v plan.Values, c plan.Cover, a, b workload.Shape) (s semaphores, why 
 				return s, fmt.Sprintf("%s=%s has no value for row %d, column %d", name, v[name], row, col)
 			}
 			if i < 2 && (n < 0 || n >= int64(c.Tiles())) {
-				return s, fmt.Sprintf("%s=%s is semaphore %d for row %d, column %d, but there are %d", name, v[name], n, row, col, c.Tiles())
+				return s, fmt.Sprintf("%s=%s is semaphore %d for row %d, column %d, but there are %d", name,
+					v[name], n, row, col, c.Tiles())
 			}
 			of[i] = append(of[i], n)
 		}
@@ -126,7 +127,8 @@ func (s *semaphores) unsafe(c plan.Cover) string {
 			waited, count := s.waits(row, k)
 			seen[waited] = max(seen[waited], count)
 			if i := s.ready(row, k); seen[i] < posts[i] {
-				return fmt.Sprintf("a consumer in row %d reads column %d of the producer's tiles after %d of the %d posts of semaphore %d", row, k, seen[i], posts[i], i)
+				return fmt.Sprintf("a consumer in row %d reads column %d of the producer's tiles after %d of the %d posts of semaphore %d",
+					row, k, seen[i], posts[i], i)
 			}
 		}
 	}

@@ -105,7 +105,8 @@ func (x *side) scatter() {
 	case addsRows(x.Pair.Pair):
 		inputs := x.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", x.ID))
 		x.On.Post(inputs, 1)
-		x.On.Wait(x.beside(inputs, func(placed program.Flag) *program.Kernel { return x.commKernel(seq, placed) }, compute), 1, "communication kernel")
+		x.On.Wait(x.beside(inputs, func(placed program.Flag) *program.Kernel { return x.commKernel(seq, placed) },
+			compute), 1, "communication kernel")
 	default:
 		compute()
 		x.copyOut(seq)

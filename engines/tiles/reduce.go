@@ -57,7 +57,8 @@ func newReduction(pl *plan.Planner, p *plan.Pair, v plan.Values) *reduction {
 	g := pl.WithPrograms(op, pl.TilesOf(op), v.Int("programs"))
 	d := &reduction{
 		ranks: pl.RanksOf(p.Coll), wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
-		aware: v["order"] == "aware", once: v["fence"] == "phase", spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
+		aware: v["order"] == "aware", once: v["fence"] == "phase", spread: pl.Machine.Fabric.Topology == machine.Mesh,
+		all: p.Coll.Op == trace.AllReduce,
 	}
 	d.owners = plan.Cut{N: g.Tiles, Parts: len(d.ranks)}
 	if g.Tiles%len(d.ranks) == 0 && g.Tiles%d.wgs == 0 {
@@ -131,7 +132,9 @@ func (d *reduction) peers(me int) []int {
 }
 
 // signal appends a workgroup's flags at some peers, each behind a fence or, once, all behind one.
-func (d *reduction) signal(pl *plan.Planner, flags [][]program.Flag, column int, peers []int, mark string, buf []program.Phase) []program.Phase {
+func (d *reduction) signal(pl *plan.Planner, flags [][]program.Flag, column int, peers []int, mark string,
+	buf []program.Phase,
+) []program.Phase {
 	for i, to := range peers {
 		if i == 0 || !d.once {
 			buf = append(buf, pl.Fence())

@@ -42,7 +42,8 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 		compute = &pl.Workload.Ops[p.Second[0]]
 	case op == trace.ReduceScatter && p.Direction == workload.ComputeThenCollective:
 	default:
-		return fmt.Sprintf("variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
+		return fmt.Sprintf("variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not %s in a pair %s", op,
+			p.Direction)
 	}
 	if compute.Shape.Kind != workload.GEMM {
 		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", trace.Short(compute.Name))

@@ -63,7 +63,8 @@ func (t *operator) inChunks(p *plan.Pair) bool {
 		return t.gemm == "chunks"
 	}
 	cluster, _ := t.pl.Cluster(t.pl.RanksOf(p.Coll), 0)
-	return t.pl.Workload.Run.Estimated == "" && !t.ordered && (t.impl == "auto" || t.impl == "pull") && slices.Contains(chunksOps, p.Coll.Op) && p.Experts <= 1 &&
+	return t.pl.Workload.Run.Estimated == "" && !t.ordered && (t.impl == "auto" || t.impl == "pull") &&
+		slices.Contains(chunksOps, p.Coll.Op) && p.Experts <= 1 &&
 		cluster.Nodes == 1
 }
 
@@ -84,8 +85,9 @@ type state struct {
 	barriers []program.Flag   // ranks at each barrier, in order
 	posts    int              // by which a piece's arrival counts: one, or one a workgroup that stores
 	across   bool             // the ranks are of several nodes
-	partial  [][]program.Flag // then, of a scatter, by place, node: partial results of the node's shard that ranks of its own node have brought
-	sums     []program.Flag   // likewise by rank: number of node sums that have arrived
+	// then, of a scatter, by place, node: partial results of the node's shard that ranks of its own node have brought
+	partial [][]program.Flag
+	sums    []program.Flag // likewise by rank: number of node sums that have arrived
 }
 
 func (t *operator) newState(p *plan.Pair) *state {
@@ -106,11 +108,15 @@ func (t *operator) newState(p *plan.Pair) *state {
 		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(p, c)), true
 		if p.Direction == workload.ComputeThenCollective {
 			b.sums = pl.FlagOfEach(ranks, "sums of nodes on rank %d")
-			b.partial = pl.FlagsAbout(ranks, c.Nodes, 1, c.Per, func(rank int32, q int) string { return fmt.Sprintf("partial results for node %d on rank %d", q, rank) })
+			b.partial = pl.FlagsAbout(ranks, c.Nodes, 1, c.Per,
+				func(rank int32, q int) string { return fmt.Sprintf("partial results for node %d on rank %d", q, rank) })
 		}
 	}
 	b.free, b.sent = pl.FlagOfEach(ranks, "rank %d's buffer free"), pl.FlagOfEach(ranks, "copies of rank %d finished")
-	b.arrived = pl.FlagsAbout(ranks, n, 1, 1, func(rank int32, i int) string { return fmt.Sprintf("shard of rank %d on rank %d", ranks[i], rank) })
+	b.arrived = pl.FlagsAbout(ranks, n, 1, 1, func(rank int32, i int) string {
+		return fmt.Sprintf("shard of rank %d on rank %d",
+			ranks[i], rank)
+	})
 	b.done = pl.FlagsAbout(ranks, n*b.cuts, b.cuts, 1, func(rank int32, i int) string {
 		return fmt.Sprintf("rank %d's piece %d for rank %d computed", rank, i%b.cuts, ranks[i/b.cuts])
 	})

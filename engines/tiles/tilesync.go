@@ -31,20 +31,49 @@ var Tilesync = plan.Strategy{
 	Summary: "dependent GEMMs side by side, tiles waiting for tiles",
 	Params: []plan.Param{
 		{
-			Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline",
+			Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"},
+			Doc:      "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline",
 			Measured: []string{"row", "tile", "conv"},
 		},
-		{Name: "posts", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that the producer's tile at row, col posts"},
-		{Name: "waits", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles"},
+		{
+			Name: "posts", Default: "row", Text: checkFormula, For: "policy=own",
+			Doc: "own: semaphore that the producer's tile at row, col posts",
+		},
+		{
+			Name: "waits", Default: "row", Text: checkFormula, For: "policy=own",
+			Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles",
+		},
 		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for"},
-		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run"},
-		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started", Measured: []string{"off"}},
+		{
+			Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own",
+			Doc: "own: place of the producer's tile in the order in which tiles run",
+		},
+		{
+			Name: "waitkernel", Default: "on", Choices: []string{"on", "off"},
+			Doc: "hold the consumer back until the producer has started", Measured: []string{"off"},
+		},
 		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting"},
-		{Name: "tickets", Default: "off", Choices: []string{"off", "on", "parts"}, Doc: "draw each tile's number from a counter; parts: those of a tile along K one after another"},
-		{Name: "fuse", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between", Measured: []string{"on"}},
-		{Name: "parts", Default: "captured", Text: checkParts, Doc: "parts along K of each GEMM's tiles, in order: 2x1; captured: as captured"},
-		{Name: "splits", Default: "spread", Choices: []string{"spread", "kept"}, For: "policy=streamk", Doc: "streamk: GEMMs in parts along K are spread like others, or keep their parts, as with CUTLASS' factor"},
-		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}},
+		{
+			Name: "tickets", Default: "off", Choices: []string{"off", "on", "parts"},
+			Doc: "draw each tile's number from a counter; parts: those of a tile along K one after another",
+		},
+		{
+			Name: "fuse", Default: "on", Experimental: true, Choices: []string{"on", "off"},
+			Doc:      "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between",
+			Measured: []string{"on"},
+		},
+		{
+			Name: "parts", Default: "captured", Text: checkParts,
+			Doc: "parts along K of each GEMM's tiles, in order: 2x1; captured: as captured",
+		},
+		{
+			Name: "splits", Default: "spread", Choices: []string{"spread", "kept"}, For: "policy=streamk",
+			Doc: "streamk: GEMMs in parts along K are spread like others, or keep their parts, as with CUTLASS' factor",
+		},
+		{
+			Name: "reset", Default: "off", Choices: []string{"off", "on"},
+			Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"},
+		},
 	},
 	Inside: true, Rebuilds: true,
 	DependsOn: []string{"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
@@ -98,7 +127,8 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", trace.Short(op.Name))
 		}
 		if _, ok := plan.CoverOf(op); !ok {
-			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})", kernel.Short(op.Name))
+			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})",
+				kernel.Short(op.Name))
 		}
 	}
 	c, _ := plan.CoverOf(first)

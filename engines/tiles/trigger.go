@@ -36,8 +36,14 @@ var Trigger = plan.Strategy{
 			Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"},
 			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls",
 		},
-		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first"},
-		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
+		{
+			Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"},
+			Doc: "of contended memory: alternate between transfers and compute, or compute first",
+		},
+		{
+			Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"},
+			Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity",
+		},
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild: joinChains,
@@ -54,7 +60,10 @@ func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string
 	if why != "" {
 		return nil, why
 	}
-	t := tracker{pl: pl, direct: v["mapping"] == "direct", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
+	t := tracker{
+		pl: pl, direct: v["mapping"] == "direct", first: v["arbitration"] == "mca", queue: v["queue"],
+		bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{},
+	}
 	t.note()
 	pl.Program.Arbiter = t.arbiter()
 	return t.emit, ""
@@ -95,10 +104,11 @@ func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why 
 // tracker plans the pairs of one program.
 type tracker struct {
 	pl     *plan.Planner
-	direct bool                  // parts are stored to the rank whose they are
-	first  bool                  // compute first
-	queue  string                // entries up to which transfers are issued then
-	bursts bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
+	direct bool   // parts are stored to the rank whose they are
+	first  bool   // compute first
+	queue  string // entries up to which transfers are issued then
+	// the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
+	bursts bool
 	rings  cost.Memo[int, *ring] // by index of pair
 }
 
@@ -237,7 +247,10 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	if x.gathered != nil {
 		r.IssueOne(c, l.HostCollective.Value, "all_gather")
 		_, took := t.pl.Laws().Halves(p.Coll)
-		k := t.pl.Collective(x.Comm, plan.Piece{Coll: x.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll), DurAlone: took, Slowdown: 1})
+		k := t.pl.Collective(x.Comm, plan.Piece{
+			Coll: x.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll),
+			DurAlone: took, Slowdown: 1,
+		})
 		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
 		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(x.Comm, k))
 	}

@@ -35,7 +35,8 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 		case first.Tiling.Tiles == 0:
 			return fmt.Sprintf("the tiles of %s are not known (give them)", trace.Short(first.Name))
 		case first.Tiling.Tiles != tiles:
-			return fmt.Sprintf("ranks cut %s into %d and %d tiles: groups would not match", trace.Short(first.Name), tiles, first.Tiling.Tiles)
+			return fmt.Sprintf("ranks cut %s into %d and %d tiles: groups would not match",
+				trace.Short(first.Name), tiles, first.Tiling.Tiles)
 		}
 	}
 	return ""

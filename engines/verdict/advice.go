@@ -28,7 +28,8 @@ type Advice struct {
 // AdviceOn is what a strategy changes against the captured schedule and how to get it.
 func AdviceOn(w *workload.Workload, captured, out engines.Outcome) Advice {
 	changed := out.Changed
-	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 { // its operations are parts of those that a user finds
+	// its operations are parts of those that a user finds
+	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 {
 		changed.Workload = w
 	}
 	changed.Ops = out.Selection.Of(changed.Ops)

@@ -46,7 +46,8 @@ type Evidence struct {
 //	Change × |predicted change|
 //	Spread × Evidence.Spread
 //
-// times the root of what caveats add to its square, each Poor² - 1, unproven ones Poor⁴ - 1, and ranks that nobody captured copiedRanks² - 1, and of
+// times the root of what caveats add to its square, each Poor² - 1, unproven ones Poor⁴ - 1, and ranks that nobody
+// captured copiedRanks² - 1, and of
 // the square of noise, by which two runs of one schedule
 // differ. After each untested caveat the prediction holds in one of
 // two cases. In the others nothing is known: the change is around Faster, with even odds on

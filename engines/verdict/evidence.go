@@ -50,7 +50,8 @@ func EvidenceOf(w *workload.Workload, out engines.Outcome) Evidence {
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
 	for _, ask := range []func(){
-		v.capture, v.machine, v.recorded, v.rescaled, v.untested, v.dataflow, v.parts, v.lookups, v.host, v.build, v.programs, v.clock, v.assumed,
+		v.capture, v.machine, v.recorded, v.rescaled, v.untested, v.dataflow, v.parts, v.lookups, v.host, v.build,
+		v.programs, v.clock, v.assumed,
 	} {
 		ask()
 	}
@@ -60,7 +61,11 @@ func EvidenceOf(w *workload.Workload, out engines.Outcome) Evidence {
 			ask()
 		}
 	}
-	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop || splitsBatches(out), Rest: out.Changed.Rest, Copied: w.Captured < w.World && w.Run.Estimated == "", none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
+	e := Evidence{
+		OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop || splitsBatches(out),
+		Rest:         out.Changed.Rest, Copied: w.Captured < w.World && w.Run.Estimated == "",
+		none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future,
+	}
 	if out.Best > 0 {
 		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
 	}
@@ -114,7 +119,8 @@ func (v *assessment) machine() {
 	case other:
 		v.addCaveat(unproven, "%s was run on %s, on no GPU of %s", what, strings.Join(on, " and "), cmp.Or(vendor, "this vendor"))
 	case assumed:
-		v.addCaveat(poor, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
+		v.addCaveat(poor, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile,
+			guessed(v.m))
 	case what != "":
 		v.addCaveat(poor, "%s was run on %s, not on %s", what, strings.Join(on, " and "), v.m.GPU.Name)
 	}
@@ -157,7 +163,8 @@ func (v *assessment) capture() {
 	}
 	for i := range v.w.Ops {
 		if op := &v.w.Ops[i]; op.Kind == trace.Compute && program.Fits(v.m, op.Footprint) != nil {
-			v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, trace.Short(op.Name), program.Fits(v.m, op.Footprint))
+			v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, trace.Short(op.Name),
+				program.Fits(v.m, op.Footprint))
 			break
 		}
 	}
@@ -239,7 +246,8 @@ func (v *assessment) rescaled() {
 	}
 	if r.Ranks > 0 {
 		v.addCaveat(poor.or(r.Ranks > mostGrown*r.Was || v.m.Nodes() > r.On.Nodes()),
-			"%d ranks were captured, not %d: collectives follow the library's law, and the delays of more hosts are not known", r.Was, r.Ranks)
+			"%d ranks were captured, not %d: collectives follow the library's law, and the delays of more hosts are not known",
+			r.Was, r.Ranks)
 	}
 }
 
@@ -278,7 +286,8 @@ func (v *assessment) dataflow() {
 	case 2*guessed > n:
 		v.addCaveat(noted, "what %d of %d collectives depend on is guessed%s", guessed, n, record)
 	case guessed+marked > 0:
-		v.addCaveat(noted, "what %d of %d collectives depend on follows from ranges of the framework or is guessed%s", guessed+marked, n, record)
+		v.addCaveat(noted, "what %d of %d collectives depend on follows from ranges of the framework or is guessed%s",
+			guessed+marked, n, record)
 	}
 }
 
@@ -318,11 +327,13 @@ func (v *assessment) build() {
 			case op.Kind != trace.Compute:
 				continue
 			case kernel.OfLibrary(op.Name):
-				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", trace.Short(op.Name))
+				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower",
+					trace.Short(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(op):
 				v.addCaveat(poor, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
-				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", trace.Short(op.Name))
+				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel",
+					trace.Short(op.Name))
 			default:
 				continue
 			}
@@ -385,7 +396,8 @@ func (v *assessment) clock() {
 		return
 	}
 	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/v.m.Clock.InPlace.Or(1) < took*(1-2*v.m.Matmul.RunSpread.Value) {
-		v.addCaveat(noted, "the captured GEMMs take %.0f %% longer than at full clock; another run may be at another clock (--clock)", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
+		v.addCaveat(noted, "the captured GEMMs take %.0f %% longer than at full clock; another run may be at another clock (--clock)",
+			100*(took*v.m.Clock.InPlace.Or(1)/known-1))
 	}
 	d := c.Demand(v.out.Scenario, v.out.Time)
 	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
@@ -431,7 +443,8 @@ func (v *assessment) lookups() {
 		switch q.Kind {
 		case machine.AboutGEMM:
 			if from, d := v.m.Nearest(q.M, q.N, q.K); d > worst {
-				worst, gemm = d, fmt.Sprintf("a GEMM of %dx%dx%d: the nearest one measured is %dx%dx%d", q.M, q.N, q.K, from[0], from[1], from[2])
+				worst, gemm = d, fmt.Sprintf("a GEMM of %dx%dx%d: the nearest one measured is %dx%dx%d", q.M, q.N,
+					q.K, from[0], from[1], from[2])
 			}
 		case machine.AboutCollective:
 			if d, what := v.m.Library.Beyond(q.Op, q.Bytes, q.Ranks, q.Channels); d > beyond {

@@ -23,15 +23,16 @@ import (
 // An Explanation is the critical path of one iteration, or of a window, from recorded
 // causes, and the parts of its time.
 type Explanation struct {
-	Start  trace.Time `json:"start_ns"`   // of the iteration or window in the simulated run
-	Time   trace.Time `json:"time_ns"`    // its length, the sum of the links; 0 if the run ends before the window
-	Rounds int        `json:"iterations"` // number of iterations covered: more than one if they overlap; 1 for the whole run, 0 for another part of it
-	Path   []Link     `json:"critical_path"`
-	Parts  []Part     `json:"parts"` // sum is Time; longest first
-	Names  []Part     `json:"names"` // the same by name of kernel and copy
-	Versus *versus    `json:"against,omitempty"`
-	Limits []limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
-	Idle   []IdleSum  `json:"idle,omitempty"`   // idle time of streams by cause, longest first
+	Start trace.Time `json:"start_ns"` // of the iteration or window in the simulated run
+	Time  trace.Time `json:"time_ns"`  // its length, the sum of the links; 0 if the run ends before the window
+	// number of iterations covered: more than one if they overlap; 1 for the whole run, 0 for another part of it
+	Rounds int       `json:"iterations"`
+	Path   []Link    `json:"critical_path"`
+	Parts  []Part    `json:"parts"` // sum is Time; longest first
+	Names  []Part    `json:"names"` // the same by name of kernel and copy
+	Versus *versus   `json:"against,omitempty"`
+	Limits []limited `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
+	Idle   []IdleSum `json:"idle,omitempty"`   // idle time of streams by cause, longest first
 }
 
 // A limited is the limit of a rank in an interval of the iteration.
@@ -284,7 +285,8 @@ func startCause(path []replay.Segment, before replay.Segment, flags *program.Fla
 		case g.End > g.Start:
 			return ""
 		case g.Step == replay.Woken && before.Name != "" && before.Rank != g.Rank:
-			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, trace.Micros(g.Waited), flags.Name(g.Flag), before.Rank)
+			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, trace.Micros(g.Waited),
+				flags.Name(g.Flag), before.Rank)
 		case g.Step == replay.Placed && before.Name != "" && before.Name != g.Name:
 			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, trace.Micros(g.Waited), kernel.Short(before.Name))
 		case g.Step == replay.Served && before.Name != "":

@@ -65,7 +65,8 @@ func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes
 		others = fmt.Sprintf(" and %.0f %% for ranks that were not captured, probably for their hosts", 100*v.UnseenWait)
 	}
 	if v.HostBound {
-		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait, others, launchedLess(w, outcomes))
+		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait,
+			others, launchedLess(w, outcomes))
 	}
 	if paused >= LeastWaiting {
 		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, as for data: no schedule and no graph shortens them",
@@ -127,7 +128,8 @@ func (v *assessment) host() {
 	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
 	switch whole := float64(v.out.Time); {
 	case hostSpread*issue > whole:
-		v.addCaveat(poor, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host", issue/1e3, hostSpread*issue/1e3)
+		v.addCaveat(poor, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host",
+			issue/1e3, hostSpread*issue/1e3)
 	case worst > 0.2:
 		why := "host-bound: devices wait %.0f %% of the time for a launch" + others
 		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
@@ -179,7 +181,8 @@ func (v *assessment) issue() float64 {
 
 // waits are the shares of an outcome's time in which a device is idle because its host has not
 // launched the next operation on any stream, because ranks that nobody captured come late, and in pauses of its host: of the
-// rank with the largest sum; and the longest pause, ns. A stretch from plan.HostStall on is a pause: no launch takes so long. The first of several iterations, and the time before the first operation, are
+// rank with the largest sum; and the longest pause, ns. A stretch from plan.HostStall on is a pause: no launch takes
+// so long. The first of several iterations, and the time before the first operation, are
 // excluded: a cold start.
 func waits(w *workload.Workload, out engines.Outcome) (host, unseen, paused float64, longest trace.Time) {
 	if out.Result == nil {

@@ -52,7 +52,9 @@ type Rung struct {
 // then the settings of the strategy whose defaults are fastest. The search also ends when over reports
 // that its time is over (nil: never); what is being tried then counts as not tried. done is called as
 // each finishes; over and done are called from several goroutines.
-func Climb(w *workload.Workload, m machine.Machine, captured engines.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) ([]Ladder, error) {
+func Climb(w *workload.Workload, m machine.Machine, captured engines.Outcome, candidates [][]plan.Selection, sc plan.Scenario,
+	o replay.Options, over func() bool, done func(),
+) ([]Ladder, error) {
 	w, err := engines.Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, err
@@ -60,7 +62,10 @@ func Climb(w *workload.Workload, m machine.Machine, captured engines.Outcome, ca
 	if over == nil {
 		over = func() bool { return false }
 	}
-	of := search{w: w, m: m, captured: Timed(w, captured), candidates: candidates, sc: sc, o: o, over: over, done: done, known: map[place]*Prediction{}}
+	of := search{
+		w: w, m: m, captured: Timed(w, captured), candidates: candidates, sc: sc, o: o, over: over, done: done,
+		known: map[place]*Prediction{},
+	}
 	var ladders []Ladder
 	for _, phase := range of.captured.Each() {
 		c := climber{search: &of, phase: phase, tried: map[place]*Rung{}}

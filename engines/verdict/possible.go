@@ -33,7 +33,8 @@ func (p *Prediction) check(w *workload.Workload, captured engines.Outcome) {
 		why = "its change, or what that rests on, is no number"
 	}
 	gain := base - p.Expected
-	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !p.Evidence.none && !asCaptured(p.Selection) { // bounds are no schedules
+	// bounds are no schedules
+	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !p.Evidence.none && !asCaptured(p.Selection) {
 		was, is := *captured.Times, simulatedTimes(w, p.Outcome)
 		rounding := trace.Time(leastGain * float64(base)) // of parts
 		gaps, work := max(0, was.Idle-is.Idle), max(0, was.Compute-is.Compute)
@@ -41,7 +42,8 @@ func (p *Prediction) check(w *workload.Workload, captured engines.Outcome) {
 		case gain > most+rounding:
 			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes",
 				trace.Micros(gain), trace.Micros(most))
-		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > rounding && beyond(base, gain, gaps+engines.SlowdownOf(w).Time, p.Change):
+		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > rounding &&
+			beyond(base, gain, gaps+engines.SlowdownOf(w).Time, p.Change):
 			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here",
 				trace.Micros(is.Exposed()-was.Exposed()))
 		}

@@ -98,7 +98,8 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured engines.Outco
 			times[i] = float64(out.Of(p.Phase).Expected)
 		}
 		if change := times[1]/times[0] - 1; change > least {
-			least, why = change, fmt.Sprintf("the estimate of the time without the profiler decides: %s it takes %s", end.supposed, trace.Percent(change))
+			least, why = change, fmt.Sprintf("the estimate of the time without the profiler decides: %s it takes %s",
+				end.supposed, trace.Percent(change))
 		}
 	}
 	at := p.Evidence.Confidence(least).Chance.PFaster

@@ -14,7 +14,8 @@ func (v *Verdict) slow(w *workload.Workload, m *machine.Machine) {
 	for i := range w.Slow {
 		v.say("%s", SlowText(&w.Slow[i]))
 	}
-	if by := overLaw(w, m, true); len(w.Slow) == 0 && by > sick && w.Captured == w.World && w.Run.Estimated == "" && w.Rescaled == nil && m.Guess == "" {
+	if by := overLaw(w, m, true); len(w.Slow) == 0 && by > sick && w.Captured == w.World && w.Run.Estimated == "" &&
+		w.Rescaled == nil && m.Guess == "" {
 		v.say("the collectives take %.0f times as long as %s's law gives for their sizes: the trace has wrong sizes, or the links are not what they should be", by, m.Profile)
 	}
 }

@@ -39,20 +39,23 @@ type Verdict struct {
 	Parameters plan.Values `json:"parameters,omitempty"`
 	Change     float64     `json:"change"` // of the captured schedule's time, relative: -0.1 is 10 % less
 	Chance
-	Confidence Confidence        `json:"confidence"`            // in the recommended strategy
-	Candidates []string          `json:"candidates,omitempty"`  // that cannot be told apart: from the recommended strategy or, without a likely change, from the captured schedule
-	HostWait   float64           `json:"host_wait"`             // share of the captured schedule in which devices wait for a launch by the host
+	Confidence Confidence `json:"confidence"` // in the recommended strategy
+	// that cannot be told apart: from the recommended strategy or, without a likely change, from the captured schedule
+	Candidates []string `json:"candidates,omitempty"`
+	// share of the captured schedule in which devices wait for a launch by the host
+	HostWait   float64           `json:"host_wait"`
 	UnseenWait float64           `json:"unseen_wait,omitempty"` // share in which they wait for ranks that were not captured
 	HostBound  bool              `json:"host_bound"`            // they exceed a tenth, and hosts launch the collectives that wait
 	Below      []BelowBound      `json:"below_bound,omitempty"`
 	Late       *overlap.LateRank `json:"waited_for,omitempty"` // rank that the others wait for in the capture; nil: none, or not known
 	Advice     *Advice           `json:"advice,omitempty"`     // how to get the recommended strategy; nil if it is the captured schedule
-	Sentences  []string          `json:"sentences"`            // most important first: what to change, what can be gained, who is waited for
-	Phase      string            `json:"phase,omitempty"`      // the steps that the verdict is on, where phases are answered apart
-	Phases     []Verdict         `json:"phases,omitempty"`     // of one by phase: on each; only Late and Sentences of it are set
-	tried      []Prediction      // without results, faster ones of which are named
-	paused     string            // sentence on pauses of the host that is still to be said; "": none
-	infinite   bool              // a sentence has a number that is not finite
+	// most important first: what to change, what can be gained, who is waited for
+	Sentences []string     `json:"sentences"`
+	Phase     string       `json:"phase,omitempty"`  // the steps that the verdict is on, where phases are answered apart
+	Phases    []Verdict    `json:"phases,omitempty"` // of one by phase: on each; only Late and Sentences of it are set
+	tried     []Prediction // without results, faster ones of which are named
+	paused    string       // sentence on pauses of the host that is still to be said; "": none
+	infinite  bool         // a sentence has a number that is not finite
 }
 
 // BelowBound is a strategy with less time than ideal, and the work that it saves.
@@ -213,7 +216,8 @@ func (v *Verdict) experimental(outcomes []Prediction) {
 		}
 	}
 	if fastest != nil {
-		v.say("%s, %s, is experimental: no measurement has such a setting, so it is not recommended", fastest.Selection, trace.Percent(fastest.Change))
+		v.say("%s, %s, is experimental: no measurement has such a setting, so it is not recommended", fastest.Selection,
+			trace.Percent(fastest.Change))
 	}
 }
 
@@ -275,7 +279,8 @@ func (v *Verdict) LookFirst() float64 {
 func (v *Verdict) waiting(w *workload.Workload) {
 	v.sayPaused()
 	if v.UnseenWait >= LeastWaiting && !v.HostBound && len(w.Slow) == 0 { // else the first sentence has told of it
-		v.say("devices wait %.0f %% of the time for ranks that were not captured, which no overlap changes: capture all to see why", 100*v.UnseenWait)
+		v.say("devices wait %.0f %% of the time for ranks that were not captured, which no overlap changes: capture all to see why",
+			100*v.UnseenWait)
 	}
 	if v.LookFirst() >= LeastWaiting {
 		v.say("look first at rank %d: %s", v.Late.Rank, LateText(v.Late))
@@ -293,7 +298,8 @@ func LateText(late *overlap.LateRank) string {
 	}
 	switch late.Cause {
 	case overlap.LateHost:
-		text += fmt.Sprintf("; its device is idle %s longer than the others: its host (profilers slow it), or its data", trace.Micros(late.Idle))
+		text += fmt.Sprintf("; its device is idle %s longer than the others: its host (profilers slow it), or its data",
+			trace.Micros(late.Idle))
 	case overlap.LateClock:
 		text += fmt.Sprintf("; all of its kernels take %.1f %% longer: its clock", 100*late.Slower)
 	case overlap.LateKernels:
@@ -304,7 +310,8 @@ func LateText(late *overlap.LateRank) string {
 		}
 		text += fmt.Sprintf("; %s takes %s (%.1f %%) longer there", string(name), trace.Micros(k.Time), 100*k.By)
 	case overlap.LateWork:
-		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer", trace.Micros(late.Other))
+		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer",
+			trace.Micros(late.Other))
 	default:
 		text += ", though its kernels and its host take "
 		if late.Excess > 0 {
@@ -356,7 +363,8 @@ func (v *Verdict) bound(w *workload.Workload, captured engines.Outcome, all []Pr
 	}
 	if len(w.Collectives) == 0 {
 		if t := TimesOf(w, captured); t.Copies > t.Total()/2 && v.Kind != NothingToCompare { // else said with it
-			v.say("copies take %.0f %% of the time while no kernel runs: fewer bytes save more than any overlap", 100*float64(t.Copies)/float64(t.Total()))
+			v.say("copies take %.0f %% of the time while no kernel runs: fewer bytes save more than any overlap",
+				100*float64(t.Copies)/float64(t.Total()))
 		}
 		return
 	}

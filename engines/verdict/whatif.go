@@ -41,7 +41,9 @@ func WhatIfs(m *machine.Machine) []machine.WhatIf {
 // are in the order of the outcomes and of the changes; what cannot run there is missing. All
 // outcomes are of machine m. done is called as each replay finishes, from several
 // goroutines; nil is allowed.
-func Under(w *workload.Workload, m machine.Machine, outs []engines.Outcome, changes []machine.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
+func Under(w *workload.Workload, m machine.Machine, outs []engines.Outcome, changes []machine.WhatIf, stop func() bool,
+	done func(),
+) ([][]WhatIf, error) {
 	w, err := engines.Isolate(w, m, stop)
 	if err != nil {
 		return nil, err
@@ -88,7 +90,9 @@ func simulated(w *workload.Workload, m machine.Machine, outs []engines.Outcome, 
 }
 
 // under replays all strategies on one machine; nil for one that cannot run.
-func under(w *workload.Workload, m machine.Machine, outs []engines.Outcome, x machine.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
+func under(w *workload.Workload, m machine.Machine, outs []engines.Outcome, x machine.WhatIf, stop func() bool,
+	done func(),
+) ([]*WhatIf, error) {
 	found := make([]*WhatIf, len(outs))
 	w, changed := edit.WhatIf(w, m, x)
 	return found, guard.Each(len(outs), func(i int) error {

@@ -17,7 +17,8 @@ import (
 // contenders are the outcomes that can be recommended, fastest first.
 func (v *Verdict) contenders(outcomes []Prediction) []Prediction {
 	list := slices.DeleteFunc(slices.Clone(outcomes), func(o Prediction) bool {
-		return o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future || o.Experimental() || asCaptured(o.Selection) ||
+		return o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future ||
+			o.Experimental() || asCaptured(o.Selection) ||
 			// less overlap cannot help a step that waits for its host; the difference is that of pauses
 			v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on"
 	})
@@ -66,7 +67,8 @@ func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []P
 		v.Kind, v.Candidates = NoClearWinner, selections(faster)
 		first, why := faster[0], because(faster[0])
 		if slices.ContainsFunc(faster, func(c Prediction) bool { return isCheap(w, c) }) {
-			v.say("keep %s: %s, %s, is not known well enough: %s%s", baseName(w), first.named(), trace.Percent(first.Change), why, v.compared())
+			v.say("keep %s: %s, %s, is not known well enough: %s%s", baseName(w), first.named(),
+				trace.Percent(first.Change), why, v.compared())
 			return
 		}
 		v.say("keep %s: no flag or line of code is predicted to take at least %.0f %% less; a kernel may (%s, %s: %s)%s",
@@ -141,7 +143,8 @@ func (v *Verdict) nothing(w *workload.Workload, captured engines.Outcome, list [
 // because is the reason for a prediction's certainty, beside its name, which it does not repeat.
 func because(p Prediction) string {
 	name := p.Selection.String()
-	return strings.NewReplacer(": "+name+" of ", " of ", ", "+name+" of ", " and of ").Replace(strings.TrimSuffix(p.Confidence.Why, ": "+name))
+	return strings.NewReplacer(": "+name+" of ", " of ", ", "+name+" of ",
+		" and of ").Replace(strings.TrimSuffix(p.Confidence.Why, ": "+name))
 }
 
 // copiesText says what copies take that no kernel runs beside, where no schedule moves them; "" if that is not worth a word.
@@ -172,10 +175,12 @@ func selections(list []Prediction) (names []string) {
 func (v *Verdict) win(w *workload.Workload, captured engines.Outcome, list []Prediction, fastest int) {
 	best := easiest(list, fastest)
 	c := list[best]
-	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
+	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change,
+		c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a
-	passed := slices.DeleteFunc(slices.Concat(list[:fastest], v.tried), func(o Prediction) bool { return o.Expected >= c.Expected || o.Why != "" })
+	passed := slices.DeleteFunc(slices.Concat(list[:fastest], v.tried),
+		func(o Prediction) bool { return o.Expected >= c.Expected || o.Why != "" })
 	said := ""
 	if v.HostBound && c.Values["graph"] != "on" {
 		said = "of the schedules that the host launches: "

@@ -88,7 +88,8 @@ func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of R
 		of = byBytes
 	case op.Inputs > 0: // a concatenation
 		bytes, of = l.through(op.Inputs, op.Inputs), byBytes
-	case kernel.NameHas(op.Name, "sort", "scan", "topk", "cumsum", "index_add", "indexfunc", "scatter_add"): // passes that wait for each other
+	case kernel.NameHas(op.Name, "sort", "scan", "topk", "cumsum", "index_add", "indexfunc", "scatter_add"):
+		// passes that wait for each other
 		of = byPasses
 	case op.Moves:
 		half := math.Inf(1) // of the bytes that its workgroups can stream, of which half are written
@@ -218,7 +219,8 @@ func (l *Laws) collectiveHere(c *workload.Collective, channels int) (by float64,
 			return timeOf(m, lib, c.Op, c.Bytes, n, channels)
 		}
 		channels = cmp.Or(channels, lib.ChannelsFor(c.Op, c.Bytes))
-		return max(lib.Expected(c.Op, lib.Spread(n), float64(lib.Runs(c.Op, channels)), float64(max(0, c.Bytes))), onLinks(m, c.Op, c.Bytes, n))
+		return max(lib.Expected(c.Op, lib.Spread(n), float64(lib.Runs(c.Op, channels)), float64(max(0, c.Bytes))),
+			onLinks(m, c.Op, c.Bytes, n))
 	}
 	by = took(l.Machine, b, len(ranks), channels) / took(l.Seen.Machine, a, len(was), c.Channels)
 	if !(by > 0) || math.IsInf(by, 0) {

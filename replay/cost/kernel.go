@@ -362,7 +362,8 @@ func (l *Laws) Unseen(op *workload.Op) (seconds, burst float64, byMemory bool) {
 		if compiled(op) {
 			rounds, pipe := l.Rounds(op)
 			t, rate := op.Tiling, l.Machine.Matmul.Compiled.Or(gpu.Flops.Value)
-			tile := 2 * float64(t.TileM*t.TileN) * float64(sh.K) / float64(t.WGs/t.Tiles) * gpu.CUs.Value / rate // with a CU's pipes to itself
+			// with a CU's pipes to itself
+			tile := 2 * float64(t.TileM*t.TileN) * float64(sh.K) / float64(t.WGs/t.Tiles) * gpu.CUs.Value / rate
 			seconds = tile / pipe * rounds
 		} else {
 			seconds = l.Tiling(op).Seconds

@@ -83,7 +83,10 @@ func Open(dir string) (*Dataset, error) {
 	file := filepath.Join(dir, IndexFile)
 	text, err := guard.ReadFile(file)
 	if err != nil {
-		return nil, &trace.SyntaxError{File: file, Msg: "cannot read the index of the dataset", Cure: "give a folder with an " + IndexFile + ", or a file of rows", Err: cause(err)}
+		return nil, &trace.SyntaxError{
+			File: file, Msg: "cannot read the index of the dataset",
+			Cure: "give a folder with an " + IndexFile + ", or a file of rows", Err: cause(err),
+		}
 	}
 	var x index
 	if err := yaml.UnmarshalWithOptions(text, &x, yaml.Strict()); err != nil {
@@ -131,7 +134,8 @@ func (d *Dataset) verify(index string) error {
 		case err != nil:
 			fail(name, "listed in "+index+" and cannot be read", "restore it with git checkout", cause(err))
 		case got != d.files[name]:
-			fail(name, fmt.Sprintf("its SHA-256 is %s, %s has %s", got, index, d.files[name]), "restore the file, or update the index if the change is intended", nil)
+			fail(name, fmt.Sprintf("its SHA-256 is %s, %s has %s", got, index, d.files[name]),
+				"restore the file, or update the index if the change is intended", nil)
 		}
 	}
 	return errors.Join(errs...)
@@ -141,7 +145,8 @@ func (d *Dataset) verify(index string) error {
 func (d *Dataset) read(index string) error {
 	var errs []error
 	fail := func(s *Set, cure, format string, args ...any) {
-		errs = append(errs, &trace.SyntaxError{File: index, Msg: fmt.Sprintf("set %q: ", s.Name) + fmt.Sprintf(format, args...), Cure: cure})
+		errs = append(errs, &trace.SyntaxError{File: index, Msg: fmt.Sprintf("set %q: ", s.Name) +
+			fmt.Sprintf(format, args...), Cure: cure})
 	}
 	names, ids := map[string]bool{}, map[string]*Row{}
 	for i := range d.Sets {
@@ -164,7 +169,10 @@ func (d *Dataset) read(index string) error {
 		for j := range s.Rows {
 			r := &s.Rows[j]
 			at := func(cure, format string, args ...any) {
-				errs = append(errs, &trace.SyntaxError{File: r.File, Pos: int64(r.Line), Unit: "line", Msg: fmt.Sprintf(format, args...), Cure: cure})
+				errs = append(errs, &trace.SyntaxError{
+					File: r.File, Pos: int64(r.Line), Unit: "line",
+					Msg: fmt.Sprintf(format, args...), Cure: cure,
+				})
 			}
 			if first := ids[r.ID]; first != nil {
 				at("give every row of the dataset an id of its own", "id %q is in %s, line %d already", r.ID, first.File, first.Line)

@@ -218,7 +218,8 @@ func (r *Row) check() error {
 		return errors.New("workload: a gemm has m, n and k from 1 on")
 	case r.Workload.Kind != "step" && (r.CapturedUs > 0 || r.CapturedVariant != nil || r.MeasuredVariant != nil):
 		return errors.New(`captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`)
-	case len(r.Params.Tokens) > 0 && (r.Workload.Kind != "step" || len(r.Params.Tokens) != 2 || slices.Min(r.Params.Tokens) < 1 || slices.Max(r.Params.Tokens) > mostTokens):
+	case len(r.Params.Tokens) > 0 && (r.Workload.Kind != "step" || len(r.Params.Tokens) != 2 || slices.Min(r.Params.Tokens) < 1 ||
+		slices.Max(r.Params.Tokens) > mostTokens):
 		return fmt.Errorf("params.tokens: a step has two numbers from 1 to %d: captured tokens, measured ones", mostTokens)
 	}
 	if err := plausible("", reflect.ValueOf(*r)); err != nil {

@@ -100,7 +100,8 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 			b.Tokens = tokens
 		}
 		switch {
-		case b.Phase != workload.NoPhase || b.Tokens == 0 || slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
+		case b.Phase != workload.NoPhase || b.Tokens == 0 ||
+			slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
 		case b.Tokens > fewRows:
 			b.Phase = workload.Prefill
 		default:
@@ -148,7 +149,10 @@ func Repeat(w *workload.Workload, n int) *workload.Workload {
 	if n <= have || have < 2 {
 		return w
 	}
-	u := repeated{Edit: workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}, of: of, last: int32(have - 1), rows: make([][]int32, len(w.Ops))}
+	u := repeated{
+		Edit: workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}, of: of, last: int32(have - 1),
+		rows: make([][]int32, len(w.Ops)),
+	}
 	u.next = slices.Repeat([]int32{-1}, len(w.Ops))
 	for r := range w.Ranks {
 		if !u.rank(r) {

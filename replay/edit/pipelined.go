@@ -122,7 +122,10 @@ func pipelineOf(w *workload.Workload, op trace.CollectiveOp, ids []int32, stages
 
 // collectiveFor is the library's collective instead of a pipelined one.
 func (r *recut) collectiveFor(p *Pipelined) workload.Collective {
-	c := workload.Collective{Op: p.Op, Group: trace.None, Bytes: p.Bytes, In: p.Bytes, Out: p.Bytes, Evidence: "the library's instead of copies between GEMMs of a rank's rows each"}
+	c := workload.Collective{
+		Op: p.Op, Group: trace.None, Bytes: p.Bytes, In: p.Bytes, Out: p.Bytes,
+		Evidence: "the library's instead of copies between GEMMs of a rank's rows each",
+	}
 	each := p.Bytes / int64(len(p.Ops))
 	if p.Op == trace.AllGather {
 		c.In = each
@@ -148,7 +151,8 @@ func (r *recut) inOne(rank int, at place, add func(planned, ...int32)) {
 	gemm := planned{op: r.wholeOf(captured), origin: shards[0], coll: -1}
 	gemm.op.Queue = first.Queue
 	comm := planned{op: *first, origin: ids[0], coll: r.first[at.chain]}
-	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &workload.Kernel{Name: p.Op.String()}, trace.Collective, r.freeQueue(rank), 0
+	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &workload.Kernel{Name: p.Op.String()},
+		trace.Collective, r.freeQueue(rank), 0
 	if p.Op == trace.AllGather {
 		comm.from, comm.place = ids[0], lead
 		gemm.from, gemm.place = shards[0], follow

@@ -284,7 +284,10 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 			}
 			continue
 		}
-		add(planned{op: r.laws.Kernel(captured, cost.Part{K: k, Of: r.n}).Op, from: first, place: place{at.chain, k, x, at.role}, coll: -1}, replaces...)
+		add(planned{
+			op: r.laws.Kernel(captured, cost.Part{K: k, Of: r.n}).Op, from: first,
+			place: place{at.chain, k, x, at.role}, coll: -1,
+		}, replaces...)
 	}
 	if at.role == receiving {
 		return
@@ -400,7 +403,8 @@ func (r *recut) link() {
 			}
 			for _, d := range r.w.Ops[p.from].After {
 				// The first part has waited for what is outside of the chain.
-				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || p.part == 0 && !(p.role == fused && p.index > 0) && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
+				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside ||
+					p.part == 0 && !(p.role == fused && p.index > 0) && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
 					p.after = append(p.after, workload.Dep{Op: now[len(now)-1], Why: d.Why})
 				}
 			}

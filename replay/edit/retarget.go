@@ -88,7 +88,8 @@ func rescale(w *workload.Workload, from, to *machine.Machine, z *Resized) *workl
 		return scaled
 	}
 	r := workload.Rescaling{From: from.Name, To: to.Name, Parts: sums.sorted(), Of: w, On: *from}
-	r.Same = from.Profile == to.Profile && (z != nil || !slices.ContainsFunc(r.Parts, func(p workload.Rescaled) bool { return p.Is != p.Was }))
+	r.Same = from.Profile == to.Profile && (z != nil || !slices.ContainsFunc(r.Parts,
+		func(p workload.Rescaled) bool { return p.Is != p.Was }))
 	scaled.Rescaled = &r
 	return scaled
 }

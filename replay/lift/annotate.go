@@ -40,7 +40,10 @@ var rangeKinds = map[string]rangeKind{
 }
 
 // backwardRanges begin the names of ranges in which PyTorch runs the backward pass.
-var backwardRanges = []string{"autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward", "FullyShardedDataParallel._pre_backward", "FullyShardedDataParallel._post_backward"}
+var backwardRanges = []string{
+	"autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward",
+	"FullyShardedDataParallel._pre_backward", "FullyShardedDataParallel._post_backward",
+}
 
 // transposed is in the names of JAX's operators that compute gradients: the transposition of a function's derivative.
 const transposed = "transpose(jvp("

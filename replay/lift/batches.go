@@ -65,7 +65,8 @@ func (r *rankOps) cutSteps(run *trace.Run) {
 	}
 	// A last pass that is the beginning of the one before is no step: the profiler saw only some of its layers.
 	whole := len(starts)
-	if n := len(last); n < len(before) && holdsLayers(before[n:]) && slices.EqualFunc(last, before[:n], func(a, b named) bool { return a.name == b.name }) {
+	if n := len(last); n < len(before) && holdsLayers(before[n:]) &&
+		slices.EqualFunc(last, before[:n], func(a, b named) bool { return a.name == b.name }) {
 		whole--
 		r.Batches = r.Batches[:len(r.Batches)-1]
 	}
@@ -105,7 +106,8 @@ func (r *rankOps) passes(run *trace.Run, ids []int32) (passes []opRange) {
 	for _, p := range passes {
 		p.layers = p.graph || r.layered(run, ids[p.from:p.to])
 		switch {
-		case len(kept) > 0 && !kept[len(kept)-1].layers, len(kept) > 0 && !p.layers: // what comes before the first pass is part of it, what follows a pass of that
+		case len(kept) > 0 && !kept[len(kept)-1].layers, len(kept) > 0 && !p.layers:
+			// what comes before the first pass is part of it, what follows a pass of that
 			last := &kept[len(kept)-1]
 			last.to, last.graph, last.layers = p.to, last.graph || p.graph, last.layers || p.layers
 		default:

@@ -26,7 +26,10 @@ func flowOf(run *trace.Run, r *rankOps, row int, ranges annotations, found [][]w
 	var room arena[workload.Edge]
 	m := memory{storages: map[int32]*storage{}}
 	last := map[int32]int32{} // by number in Run.Uses: the last kernel of the operator
-	a := annotator{rankOps: r, ranges: ranges.names, marks: ranges.marks[row], within: around(run, r, ranges.names), all: found, gathers: map[string]int32{}, copied: map[string][]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1}
+	a := annotator{
+		rankOps: r, ranges: ranges.names, marks: ranges.marks[row], within: around(run, r, ranges.names), all: found,
+		gathers: map[string]int32{}, copied: map[string][]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1,
+	}
 	for _, id := range a.hostOrder() {
 		a.pass(run, issued(&r.Ops[id]))
 		m.found = m.found[:0]
@@ -58,7 +61,8 @@ func (a *annotator) hostOrder() []int32 {
 	for i := range ids {
 		ids[i] = int32(i)
 	}
-	if !slices.ContainsFunc(a.Facts, func(f fact) bool { return f.Uses != 0 }) && len(a.marks) == 0 && !slices.ContainsFunc(a.within, func(id trace.SpanID) bool { return id != trace.None }) {
+	if !slices.ContainsFunc(a.Facts, func(f fact) bool { return f.Uses != 0 }) && len(a.marks) == 0 &&
+		!slices.ContainsFunc(a.within, func(id trace.SpanID) bool { return id != trace.None }) {
 		return ids
 	}
 	slices.SortStableFunc(ids, func(x, y int32) int { return cmp.Compare(issued(&a.Ops[x]), issued(&a.Ops[y])) })

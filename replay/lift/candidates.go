@@ -49,7 +49,9 @@ func (t *search) passLight(op *workload.Op, want size) {
 
 // partner walks to the heavy op of a pair. Data of the wanted size pass through a few light ones.
 // judge sees each heavy op, and says whether the walk may pass it.
-func (f *finder) partner(at int32, of *workload.Op, to func(int32) int32, t *search, want size, judge func(*workload.Op) (h candidate, more bool)) (found candidate) {
+func (f *finder) partner(at int32, of *workload.Op, to func(int32) int32, t *search, want size,
+	judge func(*workload.Op) (h candidate, more bool),
+) (found candidate) {
 	f.walk(at, of, maxSteps, to, func(op *workload.Op, r opRole) bool {
 		more := true
 		switch r {
@@ -132,7 +134,8 @@ func (f *finder) gemmBefore(g *workload.Op) candidate {
 	in, _ := operands(g)
 	return f.partner(f.beforeAlone(g.ID), g, f.beforeAlone, t, in, func(op *workload.Op) (candidate, bool) {
 		s := op.Shape
-		if (s.Kind != workload.GEMM && s.Kind != workload.GEMV) || s.M != g.Shape.M || s.Groups != g.Shape.Groups || !feeds(s, g.Shape, len(t.between) > 0) {
+		if (s.Kind != workload.GEMM && s.Kind != workload.GEMV) || s.M != g.Shape.M || s.Groups != g.Shape.Groups ||
+			!feeds(s, g.Shape, len(t.between) > 0) {
 			return candidate{}, false
 		}
 		if len(t.between) > 0 && f.flows(op.ID, g.ID, t.between) {
@@ -222,7 +225,8 @@ func (f *finder) reads(op *workload.Op, brought size) (worth float64, why string
 	}
 	for i, in := range [...]size{a, b} {
 		if agree := in.agree(brought); agree > 0 {
-			return sizesAgree * agree, fmt.Sprintf("its %s input is as large as what was brought: %d bytes", [...]string{"first", "second"}[i], brought.bytes), true
+			return sizesAgree * agree, fmt.Sprintf("its %s input is as large as what was brought: %d bytes",
+				[...]string{"first", "second"}[i], brought.bytes), true
 		}
 	}
 	return 0, "", false
@@ -320,13 +324,17 @@ func (f *finder) byRows(first, second int32, g *workload.Op, k int64, t search, 
 	default:
 		return candidate{}
 	}
-	return candidate{first: first, second: second, evidence: append(t.evidence, why), confidence: t.confidence, experts: int32(min(k, 1<<30))}
+	return candidate{
+		first: first, second: second, evidence: append(t.evidence, why), confidence: t.confidence,
+		experts: int32(min(k, 1<<30)),
+	}
 }
 
 // flows reports whether recorded accesses lead from one op to a later one through some or none
 // of the ops between.
 func (f *finder) flows(from, to int32, between []int32) bool {
 	return slices.ContainsFunc(f.Edges(to), func(e workload.Edge) bool {
-		return e.Kind == workload.ReadAfterWrite && e.Evidence >= workload.Exact && (e.Op == from || slices.Contains(between, e.Op) && f.flows(from, e.Op, between))
+		return e.Kind == workload.ReadAfterWrite && e.Evidence >= workload.Exact &&
+			(e.Op == from || slices.Contains(between, e.Op) && f.flows(from, e.Op, between))
 	})
 }

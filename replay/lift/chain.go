@@ -215,7 +215,8 @@ func (f *chainFinder) rearranging(c *Chain, rank int) (ops []int32) {
 	is := func(id int32) bool {
 		op := &f.Ops[id]
 		others := slices.ContainsFunc(op.After, func(d workload.Dep) bool { return f.Ops[d.Op].Kind == trace.Collective && !own[d.Op] })
-		return f.role(op) != heavy && output(op).bytes == f.Collectives[c.Collectives[0]].Out && op.Queue == first.Queue && (op.Step == first.Step || op.Step < 0 || first.Step < 0) && !others
+		return f.role(op) != heavy && output(op).bytes == f.Collectives[c.Collectives[0]].Out && op.Queue == first.Queue &&
+			(op.Step == first.Step || op.Step < 0 || first.Step < 0) && !others
 	}
 	for at >= 0 && is(at) && f.queued(at) > last && is(f.queued(at)) {
 		at = f.queued(at)

@@ -134,7 +134,10 @@ func (m *matcher) addRank(rank int) {
 		if !ok {
 			row = int32(len(m.Collectives))
 			m.found[k] = row
-			m.Collectives = append(m.Collectives, workload.Collective{Op: comm.Op, Group: comm.Group, Seq: k.seq + int64(k.nth), Evidence: how})
+			m.Collectives = append(m.Collectives, workload.Collective{
+				Op: comm.Op, Group: comm.Group,
+				Seq: k.seq + int64(k.nth), Evidence: how,
+			})
 			m.groupOfCollective = append(m.groupOfCollective, k.group)
 		}
 		addMember(m.Workload, &m.Collectives[row], op, &comm)
@@ -271,7 +274,8 @@ func (m *matcher) check() {
 		m.Collectives = append(m.Collectives, *c)
 	}
 	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
-	m.noteCount(m.grids, "kernel of a collective has", "kernels of collectives have", fmt.Sprintf("a grid of more than %d workgroups, which is no number of channels: ignored", mostChannels))
+	m.noteCount(m.grids, "kernel of a collective has", "kernels of collectives have",
+		fmt.Sprintf("a grid of more than %d workgroups, which is no number of channels: ignored", mostChannels))
 	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
 }
 

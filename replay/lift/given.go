@@ -71,7 +71,10 @@ func parseCorrection(item ast.Node, file string) (c Correction, err error) {
 	var shape, groups, dtype, tile string
 	for _, v := range values {
 		key, line := machine.Key(v), v.Key.GetToken().Position.Line
-		to := map[string]*string{"op": &c.Op, "reads": &c.Reads, "independent": &c.Independent, "shape": &shape, "groups": &groups, "type": &dtype, "tile": &tile}[key]
+		to := map[string]*string{
+			"op": &c.Op, "reads": &c.Reads, "independent": &c.Independent, "shape": &shape, "groups": &groups,
+			"type": &dtype, "tile": &tile,
+		}[key]
 		if to == nil {
 			return c, badCorrection(file, line, fmt.Sprintf("unknown key %q", key))
 		}
@@ -251,6 +254,7 @@ func sizesBy(list []Correction) (shapes map[string]workload.Shape, tiles map[str
 func sizedOps(w *workload.Workload, c *Correction) bool {
 	name, _, _ := strings.Cut(c.Op, "@")
 	return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
-		return op.Kind == trace.Compute && (op.Name == name || kernel.Short(op.Name) == name) && op.Shape.M == c.Shape.M && op.Shape.K == c.Shape.K
+		return op.Kind == trace.Compute && (op.Name == name || kernel.Short(op.Name) == name) &&
+			op.Shape.M == c.Shape.M && op.Shape.K == c.Shape.K
 	})
 }

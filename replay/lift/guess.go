@@ -37,14 +37,19 @@ func (l *lifter) noteUnknownCommunication() {
 		return
 	}
 	const most = 3
-	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int {
+		return cmp.Or(cmp.Compare(spent[b],
+			spent[a]), cmp.Compare(a, b))
+	})
 	if len(names) > most {
 		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
 	}
-	l.noteCount(count, "kernel", "kernels", "with names as of communication that are not known: "+strings.Join(names, ", ")+"; counted as compute")
+	l.noteCount(count, "kernel", "kernels", "with names as of communication that are not known: "+
+		strings.Join(names, ", ")+"; counted as compute")
 }
 
-// GuessSizes gives every collective of unknown size the bytes that the law moves in its captured time. One that would not fit into the GPU's memory waited, and keeps no size; nor has one
+// GuessSizes gives every collective of unknown size the bytes that the law moves in its captured time. One that would
+// not fit into the GPU's memory waited, and keeps no size; nor has one
 // that no iteration of a loop repeats.
 // If ranks are missing, a collective's time includes waits for them, and the size is an upper bound. It returns
 // what to tell the user, "" if every size is known. The workload is changed (rule V10).
@@ -65,7 +70,8 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
+		// the law is of kernels
+		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines {
 			continue
 		}
 		if loop && places[i] == 0 && twins[i] == 0 {
@@ -93,7 +99,8 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of unknown size: guessed from the times and the laws of %s, %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, trace.Range(least, most))
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the laws of %s, %s, at most if ranks waited in them",
+		counted(n, "collective", "collectives"), m.Name, trace.Range(least, most))
 }
 
 func counted(n int, one, many string) string {

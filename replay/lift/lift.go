@@ -119,8 +119,10 @@ func workloadWithout(run *trace.Run, o Options, out map[trace.SpanID]bool) (*wor
 		debug.FreeOSMemory() // calls and what matching needed
 	}
 	l.noteCount(guessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
-	l.noteCount(sizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
-	l.noteCount(sizesByRows(w), "collective", "collectives", "have the size of the rows of the norm behind them and of the columns of the model's hidden state")
+	l.noteCount(sizesByNorms(w), "collective", "collectives",
+		"have the size of the rows and columns of the norm behind them, as its grid shows them")
+	l.noteCount(sizesByRows(w), "collective", "collectives",
+		"have the size of the rows of the norm behind them and of the columns of the model's hidden state")
 	tokens(w)
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Step >= 0 {
@@ -221,7 +223,8 @@ func (l *lifter) steps() {
 		if !alike || n == 0 || n >= whole {
 			return false
 		}
-		l.note("%s has %d of the %s that each other step has: a fragment, no step", l.Steps[at].Name, n, counted(whole, "collective", "collectives"))
+		l.note("%s has %d of the %s that each other step has: a fragment, no step", l.Steps[at].Name, n,
+			counted(whole, "collective", "collectives"))
 		return true
 	}
 	if n := len(kept); n > 2 && fragment(kept[0], kept[1:]) {

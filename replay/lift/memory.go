@@ -70,7 +70,10 @@ func (m *memory) touch(op int32, a *trace.Access, pass int32, write bool, instea
 		bytes := min(s.to, a.To) - max(s.from, a.From)
 		stale := s.life != st.lives
 		if emit && (!write || st.coarse) && !stale && s.writer >= 0 && s.writer != op {
-			m.found = append(m.found, workload.Edge{Op: s.writer, Kind: workload.ReadAfterWrite, Evidence: known(a, s.certain), Bytes: bytes})
+			m.found = append(m.found, workload.Edge{
+				Op: s.writer, Kind: workload.ReadAfterWrite,
+				Evidence: known(a, s.certain), Bytes: bytes,
+			})
 		}
 		switch {
 		case write:
@@ -105,11 +108,17 @@ func (m *memory) overwrite(op int32, a *trace.Access, s *segment, stale bool, by
 	for _, r := range s.readers {
 		if r != op {
 			others = true
-			m.found = append(m.found, workload.Edge{Op: r, Kind: workload.WriteAfterRead, Evidence: known(a, true), Reused: stale, Bytes: bytes})
+			m.found = append(m.found, workload.Edge{
+				Op: r, Kind: workload.WriteAfterRead, Evidence: known(a, true),
+				Reused: stale, Bytes: bytes,
+			})
 		}
 	}
 	if !others && s.writer >= 0 && s.writer != op {
-		m.found = append(m.found, workload.Edge{Op: s.writer, Kind: workload.WriteAfterWrite, Evidence: known(a, s.certain), Reused: stale, Bytes: bytes})
+		m.found = append(m.found, workload.Edge{
+			Op: s.writer, Kind: workload.WriteAfterWrite, Evidence: known(a, s.certain),
+			Reused: stale, Bytes: bytes,
+		})
 	}
 }
 

@@ -126,8 +126,9 @@ func (r *rankOps) followQueues() (near []int32) {
 	for q := range ended {
 		ended[q] = -1
 	}
-	var last, other int32 = -1, -1           // of all queues; and of all queues but last's
-	running := again(&r.running, len(r.Ops)) // those that have not ended, the first to end in front; only those before the present op started
+	var last, other int32 = -1, -1 // of all queues; and of all queues but last's
+	// those that have not ended, the first to end in front; only those before the present op started
+	running := again(&r.running, len(r.Ops))
 	for i := range running {
 		running[i] = int32(i)
 	}

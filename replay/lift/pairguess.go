@@ -100,7 +100,8 @@ func placesIn(w *workload.Workload) []int32 {
 	rows := map[stream][]int32{} // collectives of an iteration, in order
 	var streams []stream
 	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Kind == trace.Collective && op.Collective >= 0 && of[i] >= 0 && w.Collectives[op.Collective].Members[0] == op.ID {
+		if op := &w.Ops[i]; op.Kind == trace.Collective && op.Collective >= 0 && of[i] >= 0 &&
+			w.Collectives[op.Collective].Members[0] == op.ID {
 			s := stream{op.Rank, op.Queue, of[i]}
 			if rows[s] == nil {
 				streams = append(streams, s)
@@ -278,7 +279,8 @@ func sizesByProducts(w *workload.Workload) (n int) {
 	}
 	twins, bytes := twinsOf(w), map[int32]int64{} // by twin
 	for id, row := range newFinder(w).addedBy() {
-		if op, c := &w.Ops[id], &w.Collectives[row]; unsized(*c) && op.Shape.Groups <= 1 && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV) {
+		if op, c := &w.Ops[id], &w.Collectives[row]; unsized(*c) && op.Shape.Groups <= 1 &&
+			(op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV) {
 			own := op.Shape.M * op.Shape.N * kernel.ElementSize(w.Ops[c.Members[0]].Name)
 			twin := cmp.Or(twins[row], -row-1)
 			bytes[twin] = max(bytes[twin], own)

@@ -42,12 +42,14 @@ const (
 // norm too, which have no partner: what replaces them would leave out the norm.
 func findPairs(w *workload.Workload) (withNorm int) {
 	f := newFinder(w)
-	found := map[workload.Direction]map[int32]candidate{workload.ComputeThenCollective: {}, workload.CollectiveThenCompute: {}} // by collective op
-	gemms := make([][]candidate, f.World)                                                                                       // by rank, by second
+	// by collective op
+	found := map[workload.Direction]map[int32]candidate{workload.ComputeThenCollective: {}, workload.CollectiveThenCompute: {}}
+	gemms := make([][]candidate, f.World) // by rank, by second
 	for rank := range f.Ranks {
 		gemms[rank] = f.candidates(rank, found)
 	}
-	f.Pairs = make([]workload.Pair, 0, min(len(f.Collectives), len(found[workload.ComputeThenCollective])+len(found[workload.CollectiveThenCompute])))
+	f.Pairs = make([]workload.Pair, 0, min(len(f.Collectives),
+		len(found[workload.ComputeThenCollective])+len(found[workload.CollectiveThenCompute])))
 	for i := range f.Collectives {
 		if trace.WithNorm(f.Ops[f.Collectives[i].Members[0]].Name) {
 			withNorm++
@@ -73,7 +75,10 @@ func (f *finder) candidates(rank int, found map[workload.Direction]map[int32]can
 		op := &f.Ops[id]
 		switch {
 		case op.Kind == trace.Collective:
-			for d, h := range [...]candidate{workload.ComputeThenCollective: f.producer(op), workload.CollectiveThenCompute: f.consumer(op)} {
+			for d, h := range [...]candidate{
+				workload.ComputeThenCollective: f.producer(op),
+				workload.CollectiveThenCompute: f.consumer(op),
+			} {
 				kernel := h.first + h.second - id
 				if h.confidence > 0 && !taken[workload.Direction(d)][kernel] {
 					taken[workload.Direction(d)][kernel], found[workload.Direction(d)][id] = true, h
@@ -92,7 +97,8 @@ func (f *finder) candidates(rank int, found map[workload.Direction]map[int32]can
 func (f *finder) pairCollective(row int32, d workload.Direction, found map[int32]candidate) {
 	c := &f.Collectives[row]
 	gather := c.Op == trace.AllGather || c.Op == trace.AllToAll
-	if c.Part || c.Op == trace.Barrier || d == workload.CollectiveThenCompute && !gather || d == workload.ComputeThenCollective && c.Guessed && gather {
+	if c.Part || c.Op == trace.Barrier || d == workload.CollectiveThenCompute && !gather ||
+		d == workload.ComputeThenCollective && c.Guessed && gather {
 		return
 	}
 	p := workload.Pair{Direction: d, Collective: row, Step: f.Ops[c.Members[0]].Step, Confidence: 1}
@@ -134,7 +140,8 @@ func (f *finder) pairRounds() {
 	pairs := make([]workload.Pair, n)
 	for i := range f.Collectives {
 		c := &f.Collectives[i]
-		if first := &f.Collectives[0]; c.Op != first.Op || c.Bytes != first.Bytes || c.Op == trace.Barrier || c.Part || len(c.Members) != f.World {
+		if first := &f.Collectives[0]; c.Op != first.Op || c.Bytes != first.Bytes || c.Op == trace.Barrier ||
+			c.Part || len(c.Members) != f.World {
 			return
 		}
 		pairs[i] = workload.Pair{
@@ -182,7 +189,10 @@ func (f *finder) pairGEMMs(gemms [][]candidate) {
 			if !ok {
 				i = len(f.Pairs)
 				rows[k] = i
-				f.Pairs = append(f.Pairs, workload.Pair{Direction: workload.ComputeThenCompute, Collective: -1, Step: a.Step, Confidence: 1})
+				f.Pairs = append(f.Pairs, workload.Pair{
+					Direction: workload.ComputeThenCompute, Collective: -1,
+					Step: a.Step, Confidence: 1,
+				})
 			}
 			join(&f.Pairs[i], h)
 		}

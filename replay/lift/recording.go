@@ -65,7 +65,8 @@ func engineOf(run *trace.Run) (engine string) {
 	for _, name := range run.Names {
 		switch {
 		case strings.Contains(name, "sglang"), strings.Contains(name, "sgl_kernel"), strings.Contains(name, "sgl_hip"),
-			strings.HasPrefix(name, "void moe_fused_gate_kernel"), strings.HasPrefix(name, "step[") && kernel.BatchOf(name).Phase != workload.NoPhase:
+			strings.HasPrefix(name, "void moe_fused_gate_kernel"),
+			strings.HasPrefix(name, "step[") && kernel.BatchOf(name).Phase != workload.NoPhase:
 			return "SGLang" // it has kernels of vLLM too
 		case strings.Contains(name, "vllm"), strings.HasPrefix(name, "execute_") && strings.Contains(name, "_generation_"):
 			engine = "vLLM"

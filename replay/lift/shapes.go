@@ -30,7 +30,8 @@ func Shapes(w *workload.Workload, m *machine.Machine) {
 	alike, seen, places := map[place][]int32{}, map[place][]matrixSides{}, []place(nil)
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || op.Step < 0 || w.Steps[op.Step].Batch.Tokens == 0 || kernel.ClassOf(op.Name) != kernel.Matrix || kernel.NameHas(op.Name, bytewise...) {
+		if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || op.Step < 0 || w.Steps[op.Step].Batch.Tokens == 0 ||
+			kernel.ClassOf(op.Name) != kernel.Matrix || kernel.NameHas(op.Name, bytewise...) {
 			continue
 		}
 		p, depth := f.placeOf(op, w.Steps[op.Step].Batch.Tokens)

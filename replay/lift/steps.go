@@ -136,7 +136,8 @@ func outermost(marks []mark) []mark {
 	})
 	kept := marks[:0]
 	for _, m := range marks {
-		if n := len(kept); n == 0 || kept[n-1].lane != m.lane || kept[n-1].end < m.end || kept[n-1].start == m.start && kept[n-1].end == m.end && kept[n-1].name == m.name {
+		if n := len(kept); n == 0 || kept[n-1].lane != m.lane || kept[n-1].end < m.end ||
+			kept[n-1].start == m.start && kept[n-1].end == m.end && kept[n-1].name == m.name {
 			kept = append(kept, m)
 		}
 	}

@@ -28,7 +28,8 @@ func (l *lifter) waitsForUnseen() {
 	}
 	class := func(a, b int32) int {
 		x, y := &l.Collectives[a], &l.Collectives[b]
-		return cmp.Or(cmp.Compare(x.Op, y.Op), cmp.Compare(x.Group, y.Group), cmp.Compare(len(x.Members), len(y.Members)), cmp.Compare(twins[a], twins[b]))
+		return cmp.Or(cmp.Compare(x.Op, y.Op), cmp.Compare(x.Group, y.Group), cmp.Compare(len(x.Members), len(y.Members)),
+			cmp.Compare(twins[a], twins[b]))
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Or(class(a, b), cmp.Compare(l.Collectives[b].Bytes, l.Collectives[a].Bytes))

@@ -206,7 +206,8 @@ func (l *lifter) copyMissing() {
 	}
 	switch {
 	case len(missing) == 0:
-	case l.Captured == 1 && l.opt.World == 0 && l.Run.Ranks[0].World <= 1 && first == 0 && trace.RankInName(l.Run.Ranks[0].Source) == trace.None:
+	case l.Captured == 1 && l.opt.World == 0 && l.Run.Ranks[0].World <= 1 && first == 0 &&
+		trace.RankInName(l.Run.Ranks[0].Source) == trace.None:
 		l.note("one of %d ranks captured, and the trace does not say which: replayed as if all were alike", l.World)
 	case l.Captured == 1:
 		l.note("rank %d of %d captured: replayed as if all ranks were alike", first, l.World)

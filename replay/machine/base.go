@@ -88,7 +88,8 @@ func (p *profile) readBaseFile(n ast.Node, name string) (m Machine, err error) {
 	case p.files.open == nil:
 		p.Fail(n, "name a profile", "base: %q is a file, and this profile cannot refer to files", name)
 	case i >= 0:
-		p.Fail(n, "name another file or a profile", "base: a file is its own base: %s", strings.Join(append(slices.Clip(chain[i:]), path), ", "))
+		p.Fail(n, "name another file or a profile", "base: a file is its own base: %s",
+			strings.Join(append(slices.Clip(chain[i:]), path), ", "))
 	case len(chain) >= maxBases:
 		p.Fail(n, "name a profile", "base: more than %d files, each the base of the one before", maxBases)
 	default:

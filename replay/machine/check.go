@@ -23,12 +23,14 @@ func (p *profile) checkGroups(m *Machine) {
 	}
 	if left := g.Ungrouped(); left != 0 {
 		cure := "rows are [CUs of a group, groups of that size]; to leave the groups unknown, write groups: []"
-		p.Fail(p.first("gpu.groups", "gpu.cus", "base"), cure, "gpu.groups: groups make up %g CUs, not the %g of gpu.cus", g.CUs.Value-left, g.CUs.Value)
+		p.Fail(p.first("gpu.groups", "gpu.cus", "base"), cure, "gpu.groups: groups make up %g CUs, not the %g of gpu.cus",
+			g.CUs.Value-left, g.CUs.Value)
 		return
 	}
 	largest := int(g.Groups.Rows[len(g.Groups.Rows)-1][0])
 	for i, c := range m.Matmul.Clusters.Rows {
-		if p.checkCluster(c[2]*c[3], largest, p.row("matmul.clusters", i), "matmul.clusters: tiles of %gx%g in clusters of %gx%g", c[0], c[1], c[2], c[3]) {
+		if p.checkCluster(c[2]*c[3], largest, p.row("matmul.clusters", i),
+			"matmul.clusters: tiles of %gx%g in clusters of %gx%g", c[0], c[1], c[2], c[3]) {
 			break // the others have the same cure
 		}
 	}
@@ -81,7 +83,8 @@ func (p *profile) checkFabric(m *Machine) {
 	}
 	cure := "raise fabric.pair too; to ask what faster links would change, use replay --what-if links=2"
 	p.Fail(p.first("fabric.pair", "fabric.egress", "fabric.ingress", "fabric"), cure,
-		"fabric.pair: %v is less than the %s out of and into a GPU, but through a switch one pair takes all of it", f.Pair, formatCell(least, Rate))
+		"fabric.pair: %v is less than the %s out of and into a GPU, but through a switch one pair takes all of it",
+		f.Pair, formatCell(least, Rate))
 }
 
 // checkLibrary refuses a GPU on whose CUs no channel of the collective library fits.
@@ -96,7 +99,8 @@ func (p *profile) checkLibrary(m *Machine) {
 		{"library.shared", "gpu.shared", l.Shared.Value + g.SharedSpare.Value, g.Shared.Value},
 	} {
 		if c.need > c.has {
-			p.Fail(p.first(c.key, c.of, "base"), "give less of it, or more of "+c.of, "%s: a channel's workgroup needs %g, %s has %g", c.key, c.need, c.of, c.has)
+			p.Fail(p.first(c.key, c.of, "base"), "give less of it, or more of "+c.of,
+				"%s: a channel's workgroup needs %g, %s has %g", c.key, c.need, c.of, c.has)
 		}
 	}
 }

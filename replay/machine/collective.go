@@ -9,14 +9,15 @@ import (
 
 // A Library is the collective library. Use Of, Time, ChannelsFor and Slowdown.
 type Library struct {
-	Name           string
-	Sooner         float64  // share of the protocols' latencies that a WhatIf removes
-	Ranks          Quantity // group size of most recorded times
-	Threads        Quantity // per workgroup of one channel
-	Registers      Quantity // per thread
-	Shared         Quantity // bytes per workgroup of one channel
-	Cluster        Quantity // channels whose workgroups start together, if it divides their number
-	Onset          Quantity // co-run slowdown caused by the first matrix instructions if only channels limit: they lower the clock of the whole GPU
+	Name      string
+	Sooner    float64  // share of the protocols' latencies that a WhatIf removes
+	Ranks     Quantity // group size of most recorded times
+	Threads   Quantity // per workgroup of one channel
+	Registers Quantity // per thread
+	Shared    Quantity // bytes per workgroup of one channel
+	Cluster   Quantity // channels whose workgroups start together, if it divides their number
+	// co-run slowdown caused by the first matrix instructions if only channels limit: they lower the clock of the whole GPU
+	Onset          Quantity
 	AllReduce      Collective
 	AllGather      Collective
 	ReduceScatter  Collective

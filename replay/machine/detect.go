@@ -159,9 +159,12 @@ func VendorOf(name string) (gpu, vendor string) {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 	}
 	switch {
-	case strings.HasPrefix(name, "cijk_"), strings.HasSuffix(strings.TrimSuffix(name, "]"), ".kd"), tells("tensile", "rccl", "nccldevkernel_generic", "hip", "miopen", "ck_tile", "ck::", "rocblas", "rocprim", "gfx9", "_gfx", "aiter", "radeon", "instinct"):
+	case strings.HasPrefix(name, "cijk_"), strings.HasSuffix(strings.TrimSuffix(name, "]"), ".kd"),
+		tells("tensile", "rccl", "nccldevkernel_generic", "hip", "miopen", "ck_tile", "ck::", "rocblas", "rocprim", "gfx9", "_gfx",
+			"aiter", "radeon", "instinct"):
 		return "mi300x", "AMD"
-	case tells("cutlass", "cublas", "cudnn", "nvjet", "sm80_", "sm90_", "sm100_", "ampere_", "hopper_", "volta_", "turing_", "nvidia", "tesla", "geforce", "quadro"):
+	case tells("cutlass", "cublas", "cudnn", "nvjet", "sm80_", "sm90_", "sm100_", "ampere_", "hopper_", "volta_", "turing_", "nvidia",
+		"tesla", "geforce", "quadro"):
 		return "h100", "NVIDIA"
 	}
 	return "", ""

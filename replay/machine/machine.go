@@ -94,25 +94,29 @@ type Engines struct {
 	Count   Quantity
 	Rate    Quantity // bytes per second of one peer copy
 	Latency Quantity // seconds from the command to the first byte
-	Queued  Quantity // the same of a copy behind another on its stream, with no kernel or wait for another stream between; unknown: as Latency
+	// the same of a copy behind another on its stream, with no kernel or wait for another stream between; unknown: as Latency
+	Queued  Quantity
 	Host    Quantity // bytes per second of one copy from or to pinned memory of the host
 	Command Quantity // seconds of a wait that is satisfied, or of a write of a value, between two copies of a stream
 }
 
 // Launch is the cost of starting work.
 type Launch struct {
-	Gap            Quantity // seconds between queued kernels of one stream
-	MemsetGap      Quantity // additional seconds if a memset lies between them
-	Blocked        Quantity // seconds that Gap grows by while a stream of the same hardware channel group holds a kernel that waits for another stream
-	Event          Quantity // seconds from the end of a kernel to the start of a waiting one on another stream, while the first stream has more work
-	Hop            Quantity // the same if the first stream has no more work
-	Graph          Quantity // seconds of a kernel of a captured graph that does nothing, including its launch
-	GraphGap       Quantity // seconds between dependent kernels of a captured graph
-	GraphComm      Quantity // seconds from a kernel of a captured graph to a collective of the library behind it
-	Timing         Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
-	Host           Quantity // host seconds to enqueue a kernel through the framework
-	Compiled       Quantity // host seconds to enqueue a compiled kernel (Triton)
-	Call           Quantity // host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
+	Gap       Quantity // seconds between queued kernels of one stream
+	MemsetGap Quantity // additional seconds if a memset lies between them
+	// seconds that Gap grows by while a stream of the same hardware channel group holds a kernel that waits for another stream
+	Blocked Quantity
+	// seconds from the end of a kernel to the start of a waiting one on another stream, while the first stream has more work
+	Event     Quantity
+	Hop       Quantity // the same if the first stream has no more work
+	Graph     Quantity // seconds of a kernel of a captured graph that does nothing, including its launch
+	GraphGap  Quantity // seconds between dependent kernels of a captured graph
+	GraphComm Quantity // seconds from a kernel of a captured graph to a collective of the library behind it
+	Timing    Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
+	Host      Quantity // host seconds to enqueue a kernel through the framework
+	Compiled  Quantity // host seconds to enqueue a compiled kernel (Triton)
+	// host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
+	Call           Quantity
 	ProfiledOp     Quantity // host seconds that a profiler with shapes adds to a recorded operator, on a host with the pace of Call
 	ProfiledLaunch Quantity // the same for a recorded call that enqueues a kernel, copy or fill
 	ProfiledCall   Quantity // the same for any other recorded runtime or driver call

@@ -40,7 +40,10 @@ func read(r io.Reader, file string) (d document, err error) {
 }
 
 func (d document) machine(bases files) (Machine, error) {
-	p := profile{Errors: d.errs, files: bases, nodes: map[string]ast.Node{}, keys: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
+	p := profile{
+		Errors: d.errs, files: bases, nodes: map[string]ast.Node{}, keys: map[string]ast.Node{}, taken: map[string]bool{},
+		sections: map[string]ast.Node{},
+	}
 	p.flatten("", d.body)
 	before := p.Len()
 	m, err := p.readBase()

@@ -170,7 +170,8 @@ func (d Dimension) Check(v float64) error { return d.check(formatCell(v, d), v) 
 func (d Dimension) check(text string, v float64) error {
 	if in := limits[d]; v != 0 && !(v >= in[0] && v <= in[1]) {
 		unit := ScaleOf(UsualUnit(d))
-		return fmt.Errorf("%q is not between %s", text, strings.TrimSpace(fmt.Sprintf("%g and %g %s", in[0]/unit, in[1]/unit, UsualUnit(d))))
+		return fmt.Errorf("%q is not between %s", text, strings.TrimSpace(fmt.Sprintf("%g and %g %s",
+			in[0]/unit, in[1]/unit, UsualUnit(d))))
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func ParseWhatIf(s string) (x WhatIf, err error) {
 			x = append(x, Factor{Balanced, by})
 			continue
 		case i < 0:
-			return nil, fmt.Errorf("%q: %q is none of %s, %s (example: links=2,memory=1.2)", s, name, strings.Join(PropertyNames(), ", "), Balanced)
+			return nil, fmt.Errorf("%q: %q is none of %s, %s (example: links=2,memory=1.2)", s, name,
+				strings.Join(PropertyNames(), ", "), Balanced)
 		}
 		by, err := strconv.ParseFloat(value, 64)
 		if least := Properties[i].Least; err != nil || !(by >= least && by <= mostFactor) {
@@ -352,7 +353,8 @@ func (p *profile) apply(e Entry, column int, by float64, source string) {
 	if mark == Unknown {
 		return
 	}
-	why = "as " + p.base + " times " + strconv.FormatFloat(RoundTo(by, 4), 'g', -1, 64) + " (" + source + "): " + strings.TrimPrefix(why, "as "+p.base+" ")
+	why = "as " + p.base + " times " + strconv.FormatFloat(RoundTo(by, 4), 'g', -1, 64) + " (" + source + "): " +
+		strings.TrimPrefix(why, "as "+p.base+" ")
 	if e.Quantity != nil {
 		e.Quantity.Value = scaledBy(e.Quantity.Value, by, ScaleOf(e.Quantity.Unit), e.Dims[0])
 		e.Quantity.Source, e.Quantity.Mark = why, Assumed

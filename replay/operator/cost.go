@@ -215,9 +215,12 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 	sums, launches := batch*tables, max(1, int64(b.f.Kernel.Launches))
 	s := step{
 		name: "embedding_bag", kind: trace.Compute,
-		kernel:   b.block(int(sums), 256, 64, 0),
-		operator: trace.Operator{Name: "aten::_embedding_bag", Dims: [][]int64{{0, dim}, {sums * pooling}, {sums}}, Types: []string{e.torch, "long", "long"}},
-		out:      sums * dim * e.bytes,
+		kernel: b.block(int(sums), 256, 64, 0),
+		operator: trace.Operator{
+			Name: "aten::_embedding_bag", Dims: [][]int64{{0, dim}, {sums * pooling}, {sums}},
+			Types: []string{e.torch, "long", "long"},
+		},
+		out: sums * dim * e.bytes,
 	}
 	g := &b.m.GPU
 	b.restTable("gpu.gather", g.Gather)

@@ -61,10 +61,18 @@ var nodeKinds = map[string]nodeKind{
 		b.gemm(s("m"), s("k"), s("n"))
 	}},
 	// A GEMM in groups of equally many of the m rows, each with weights of its own: the experts of a mixture.
-	"grouped_gemm": {[]string{"m", "n", "k", "groups"}, false, func(b *bench, s func(string) int64) { b.grouped(s("m"), s("n"), s("k"), s("groups")) }},
-	"gemv":         {[]string{"m", "k"}, false, func(b *bench, s func(string) int64) { b.matvec(s("m"), s("k")) }},
-	"attention":    {[]string{"m", "width", "context"}, false, func(b *bench, s func(string) int64) { b.attention(s("m"), s("width"), s("context")) }},
-	// Five GEMMs of the forward's size instead of two: scores again, and the gradients of both operands of both (FlashAttention-2, section 2.2).
+	"grouped_gemm": {
+		[]string{"m", "n", "k", "groups"},
+		false,
+		func(b *bench, s func(string) int64) { b.grouped(s("m"), s("n"), s("k"), s("groups")) },
+	},
+	"gemv": {[]string{"m", "k"}, false, func(b *bench, s func(string) int64) { b.matvec(s("m"), s("k")) }},
+	"attention": {[]string{"m", "width", "context"}, false, func(b *bench, s func(string) int64) {
+		b.attention(s("m"),
+			s("width"), s("context"))
+	}},
+	// Five GEMMs of the forward's size instead of two: scores again, and the gradients of both operands of both
+	// (FlashAttention-2, section 2.2).
 	"attention_backward": {[]string{"m", "width", "context"}, false, func(b *bench, s func(string) int64) {
 		b.attention(s("m"), s("width"), s("context"))
 		b.attention(s("m"), s("width"), 3*s("context")/2)
@@ -83,7 +91,11 @@ var nodeKinds = map[string]nodeKind{
 		b.elementwise(machine.CeilDiv(s("bytes"), 16<<10), float64(s("bytes")))
 	}},
 	// Count elements in rows of width, each row the weighted sum of so many: of the experts of a token.
-	"sum":            {[]string{"count", "width", "parts"}, false, func(b *bench, s func(string) int64) { b.sum(s("count"), s("width"), s("parts")) }},
+	"sum": {
+		[]string{"count", "width", "parts"},
+		false,
+		func(b *bench, s func(string) int64) { b.sum(s("count"), s("width"), s("parts")) },
+	},
 	"permute":        {[]string{"count"}, false, func(b *bench, s func(string) int64) { b.shuffle(s("count")) }},
 	"all_reduce":     collectiveKind(trace.AllReduce),
 	"reduce_scatter": collectiveKind(trace.ReduceScatter),
@@ -172,14 +184,16 @@ func (g graph) count() int {
 // elementwise is a kernel that is bound by memory: its workgroups move bytes in total.
 func (b *bench) elementwise(wgs int64, bytes float64) {
 	out := int64(bytes) / 2
-	b.move("elementwise_kernel", b.plain(int(min(wgs, 1<<20)), 256, 32, 0), b.operator("add", []int64{out / b.f.elements().bytes}), out, bytes)
+	b.move("elementwise_kernel", b.plain(int(min(wgs, 1<<20)), 256, 32, 0),
+		b.operator("add", []int64{out / b.f.elements().bytes}), out, bytes)
 }
 
 // sum adds rows of width elements, so many parts for each row of the result.
 func (b *bench) sum(count, width, parts int64) {
 	out := count * b.f.elements().bytes
 	wgs := min(machine.CeilDiv(out, 16<<10), 1<<20)
-	b.move("sum_elementwise_kernel", b.plain(int(wgs), 256, 32, 0), b.operator("sum", []int64{count / width, parts, width}), out, float64((parts+1)*out))
+	b.move("sum_elementwise_kernel", b.plain(int(wgs), 256, 32, 0), b.operator("sum", []int64{count / width, parts, width}),
+		out, float64((parts+1)*out))
 }
 
 // update adds gradients to the rows of an embedding's tables: every gradient is read, and every
@@ -348,7 +362,8 @@ func (p *reader) size(n ast.Node) int64 {
 // sizeOf evaluates a size, or says what is wrong with it.
 func (f *File) sizeOf(text string) (size int64, why string) {
 	above, below := int64(1), int64(1)
-	for i, word := range strings.FieldsFunc(strings.NewReplacer("*", " *", "/", " /").Replace(text), func(r rune) bool { return r == ' ' }) {
+	for i, word := range strings.FieldsFunc(strings.NewReplacer("*", " *", "/", " /").Replace(text),
+		func(r rune) bool { return r == ' ' }) {
 		name := strings.TrimLeft(word, "*/")
 		v, err := strconv.ParseInt(name, 10, 64)
 		if err != nil {
@@ -411,7 +426,8 @@ func (p *reader) groupSizes() {
 func (f *File) checkGroups(ranks int, m machine.Machine) error {
 	for _, name := range slices.Sorted(maps.Keys(f.groups)) {
 		if n := f.groups[name]; ranks%n != 0 {
-			return f.fault("groups", "choose divisors of the number of ranks", "group %s of %d ranks does not divide %d ranks of %s", name, n, ranks, m.Name)
+			return f.fault("groups", "choose divisors of the number of ranks",
+				"group %s of %d ranks does not divide %d ranks of %s", name, n, ranks, m.Name)
 		}
 	}
 	return nil

@@ -118,8 +118,14 @@ var operations = []operation{
 	{"all_gather+gemm", gemm, halves, "m", "all_gather m*k; gemm m n k"},
 	// hidden is the width between the two: [m,k]·[k,hidden], then [m,hidden]·[hidden,n].
 	{"gemm+gemm", []string{"m", "k", "hidden", "n"}, halves, "", "gemm m hidden k; gemm m n hidden"},
-	// The heads of a rank have width columns in total: [m,hidden]·[hidden,3·width], attention of m tokens to context, [m,width]·[width,hidden].
-	{"attention", []string{"m", "hidden", "width", "context"}, halves, "", "gemm m 3*width hidden; attention m width context; gemm m hidden width"},
+	// The heads of a rank have width columns in total: [m,hidden]·[hidden,3·width], attention of m tokens to
+	// context, [m,width]·[width,hidden].
+	{
+		"attention",
+		[]string{"m", "hidden", "width", "context"},
+		halves, "",
+		"gemm m 3*width hidden; attention m width context; gemm m hidden width",
+	},
 	// Two convolutions with square filters, equal numbers of input and output channels, one output per input position.
 	{
 		"conv+conv",

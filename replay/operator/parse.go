@@ -128,7 +128,8 @@ func (p *reader) read() {
 	}
 	for _, key := range op.sizes {
 		if _, ok := p.nodes["shape."+key]; !ok {
-			p.fail("shape", fmt.Sprintf("add %s: NUMBER; %s has %s", key, op.name, strings.Join(op.sizes, ", ")), "shape.%s is missing", key)
+			p.fail("shape", fmt.Sprintf("add %s: NUMBER; %s has %s", key, op.name,
+				strings.Join(op.sizes, ", ")), "shape.%s is missing", key)
 			continue
 		}
 		f.shape[key] = p.count("shape."+key, 1)

@@ -57,7 +57,8 @@ func (f *File) Run(m machine.Machine) (*trace.Run, error) {
 	b := &bench{f: f, m: m, ranks: ranks, named: map[string]int{}}
 	f.graph.run(b)
 	if len(b.steps) == 0 {
-		return nil, f.fault("machine", "choose one with more GPUs", "nothing runs on the %d GPU of %s: a collective of one rank moves nothing", ranks, m.Name)
+		return nil, f.fault("machine", "choose one with more GPUs",
+			"nothing runs on the %d GPU of %s: a collective of one rank moves nothing", ranks, m.Name)
 	}
 	if n := len(b.steps) * ranks * max(1, f.Iterations); n > maxOperations {
 		return nil, f.fault("iterations", "ask for fewer, or repeat fewer layers", "%d operations on %d ranks", n, ranks)
@@ -100,7 +101,8 @@ func (b *bench) given() error {
 				s.why += " less the launch and the wait for it"
 			}
 			if s.seconds <= 0 {
-				return b.f.fault("times", "give the launch, the kernel and the wait for it together", "%s takes less than its launch and the wait for it, %.3g µs", s.name, around*1e6)
+				return b.f.fault("times", "give the launch, the kernel and the wait for it together",
+					"%s takes less than its launch and the wait for it, %.3g µs", s.name, around*1e6)
 			}
 		}
 		n++
@@ -141,7 +143,8 @@ func (b *bench) run() *trace.Run {
 			continue
 		}
 		noted[key] = true
-		t.Note(trace.Noted, b.f.Path, fmt.Sprintf("%s: %.1f µs, %s", s.name, s.seconds*1e6, s.why), "line", int64(cmp.Or(s.line, b.f.lines["operator"])))
+		t.Note(trace.Noted, b.f.Path, fmt.Sprintf("%s: %.1f µs, %s", s.name, s.seconds*1e6, s.why), "line",
+			int64(cmp.Or(s.line, b.f.lines["operator"])))
 	}
 	for _, r := range b.rests {
 		t.Note(trace.Noted, b.f.Path, r, "line", int64(b.f.lines["machine"]))
@@ -210,7 +213,10 @@ func (b *bench) rank(t *trace.Builder, id int, groups []map[string]int32) {
 				seqs[s.group]++
 			}
 			lane := trace.Memo(lanes, s.stream, func() trace.LaneID {
-				return t.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: int64(len(lanes)), Peer: trace.None, Name: cmp.Or(s.stream, "stream 0")})
+				return t.Lane(trace.Lane{
+					Kind: trace.Queue, Rank: rank, ID: int64(len(lanes)), Peer: trace.None,
+					Name: cmp.Or(s.stream, "stream 0"),
+				})
 			})
 			start := max(from, free[s.stream])
 			for _, r := range s.reads {

@@ -4,7 +4,8 @@ package program
 // kernels in their own GPU's memory) and communication (all other traffic).
 type Arbiter struct {
 	Policy Policy
-	Share  float64 // ComputeFirst: share of the memory bandwidth guaranteed to communication, over 0 to 1; Kernel.CommShare changes it on a GPU
+	// ComputeFirst: share of the memory bandwidth guaranteed to communication, over 0 to 1; Kernel.CommShare changes it on a GPU
+	Share float64
 }
 
 // A Policy is the rule by which an Arbiter divides bandwidth.

@@ -89,7 +89,8 @@ func (w *Workload) EvidenceOf(op int32) Evidence {
 // Opaque reports whether the trace has graphs of which it shows only the whole: communication
 // may be hidden in them.
 func (w *Workload) Opaque() bool {
-	return w.Run != nil && slices.ContainsFunc(w.Run.Ledger.Entries, func(e trace.Entry) bool { return strings.Contains(e.Reason, trace.WholeGraph) })
+	return w.Run != nil && slices.ContainsFunc(w.Run.Ledger.Entries,
+		func(e trace.Entry) bool { return strings.Contains(e.Reason, trace.WholeGraph) })
 }
 
 // A FlowSummary is the dataflow graph in numbers, of captured ranks only.

@@ -351,7 +351,10 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 	}
 	rows := make([]CollectiveSummary, 0, len(alike.keys))
 	for _, k := range alike.keys {
-		r := CollectiveSummary{Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels, Guessed: k.guessed, Paired: paired[k]}
+		r := CollectiveSummary{
+			Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels,
+			Guessed: k.guessed, Paired: paired[k],
+		}
 		n := len(*alike.of[k])
 		transfers, skews := make([]moved, 0, n), make([]trace.Time, 0, n)
 		var waited, stayed trace.Time

@@ -33,19 +33,20 @@ type Workload struct {
 	Copies      []bool       // by rank: not captured
 	Ops         []Op         // by rank, then start
 	Ranks       [][]int32
-	Collectives []Collective     // by start
-	Pairs       []Pair           // by start
-	Steps       []Step           // iterations that the program marked; may be empty
-	Flow        [][]Edge         // by op: what its data depend on, by earlier op; nil: not known
-	Calls       []trace.Time     // by rank: median duration of its host's kernel launch calls, ns; 0: none
-	Hosts       []*Host          // by rank; copies share that of the captured rank
-	Scale       []float64        // by op: duration in a replay of the captured schedule over the captured one; nil: 1
-	Rescaled    *Rescaling       // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
-	Notes       []string         // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
-	Order       [][]int32        // by rank: the order in which an edit has the host issue ops; nil: captured times tell it (IssueOrder)
-	Origins     []int32          // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
-	Slow        []SlowCollective // operations whose collectives take several times the law of the captured machine, longest first (rule C28)
-	Isolation   *Isolation       // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
+	Collectives []Collective // by start
+	Pairs       []Pair       // by start
+	Steps       []Step       // iterations that the program marked; may be empty
+	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
+	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
+	Hosts       []*Host      // by rank; copies share that of the captured rank
+	Scale       []float64    // by op: duration in a replay of the captured schedule over the captured one; nil: 1
+	Rescaled    *Rescaling   // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
+	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
+	Order       [][]int32    // by rank: the order in which an edit has the host issue ops; nil: captured times tell it (IssueOrder)
+	Origins     []int32      // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
+	// operations whose collectives take several times the law of the captured machine, longest first (rule C28)
+	Slow      []SlowCollective
+	Isolation *Isolation // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
 }
 
 // A SlowCollective is an operation whose collectives take several times the law of their machine in every iteration.
@@ -76,17 +77,19 @@ func (w *Workload) Origin(id int32) int32 {
 
 // An Isolation is the quality of the estimated durations alone.
 type Isolation struct {
-	Operations int       `json:"operations"`          // compute kernels and collectives
-	Disturbed  int       `json:"disturbed"`           // of them: others ran alongside and may have slowed them
-	Checked    int       `json:"checked"`             // of the disturbed: their durations alone are those of less disturbed instances of the same operation, so that simulating the captured schedule is an independent check
-	Median     float64   `json:"residual_median"`     // |simulated / captured - 1| of the checked operations, with the captured schedule simulated with interference
+	Operations int `json:"operations"` // compute kernels and collectives
+	Disturbed  int `json:"disturbed"`  // of them: others ran alongside and may have slowed them
+	Checked    int `json:"checked"`    // of the disturbed: their durations alone are those of less disturbed instances of the same operation, so that simulating the captured schedule is an independent check
+	// |simulated / captured - 1| of the checked operations, with the captured schedule simulated with interference
+	Median     float64   `json:"residual_median"`
 	P90        float64   `json:"residual_p90"`        // the same, 90th percentile
 	Compute    float64   `json:"compute_slowdown"`    // captured over alone, all disturbed compute kernels; 1: none
 	Collective float64   `json:"collective_slowdown"` // the same for transfers of collectives
 	Rounds     int       `json:"rounds"`
-	CoRunners  [][]CoRun `json:"-"`             // by collective: the ops of any rank that computed alongside its transfer
-	Memo       *Memo     `json:"-"`             // of simulations on the machine of the isolation
-	Why        string    `json:"why,omitempty"` // reason why the captured schedule cannot be simulated on this machine; durations alone are then the captured ones
+	CoRunners  [][]CoRun `json:"-"` // by collective: the ops of any rank that computed alongside its transfer
+	Memo       *Memo     `json:"-"` // of simulations on the machine of the isolation
+	// reason why the captured schedule cannot be simulated on this machine; durations alone are then the captured ones
+	Why string `json:"why,omitempty"`
 }
 
 // A CoRun is an operation that ran alongside another one for a time.
@@ -104,7 +107,8 @@ type Op struct {
 	Queue      int64        // number in the file; queues of a second device of the rank with the same number are renumbered
 	Start, End trace.Time
 	Alone      trace.Time // duration with nothing alongside, ns (Isolation); 0: as captured
-	Calm       float64    // duration without the collectives that waited for captured ranks alongside it, over the captured one (Isolation); 0: none did
+	// duration without the collectives that waited for captured ranks alongside it, over the captured one (Isolation); 0: none did
+	Calm       float64
 	After      []Dep      // dependencies, by op: earlier ones of its rank that ended by Start; the last to end determines the start
 	Gap        trace.Time // Start minus the end of the last dependency, or minus 0: launch, host, and causes that the trace does not show
 	Issued     trace.Time // start of the host call that launched it; trace.Infinity: unknown
@@ -129,10 +133,11 @@ type Op struct {
 // Invariant: ops share kernels, so a Kernel does not change after Lift. To change one op's
 // kernel, point the op to a changed copy.
 type Kernel struct {
-	Name      string
-	Dense     bool    // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
-	Moves     bool    // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
-	Inputs    float64 // bytes of the inputs of the operator, of attention, convolutions and concatenations; 0: unknown. Only package retarget reads it
+	Name  string
+	Dense bool // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
+	Moves bool // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
+	// bytes of the inputs of the operator, of attention, convolutions and concatenations; 0: unknown. Only package retarget reads it
+	Inputs    float64
 	Flops     float64 // of attention whose operator states its sizes; 0: unknown, or Shape has them
 	Shape     Shape
 	Unfused   Shape // of a kernel that communicates inside: the GEMM in it by its operator, as its rank has it; no strategy cuts it
@@ -249,9 +254,11 @@ type Collective struct {
 	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
 	Own      bool       // its kernel is of another library than NCCL and RCCL, whose settings it does not follow
 	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
-	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first that copies to the arrival here, ns
-	Part     bool       // one of several kernels of a collective by copy engines; the last one has the bytes
-	Sender   int8       // of a message that the library's buffers hold: the index of the member that sends, plus 1; it does not wait for the other (rule C29)
+	// of the last of several kernels of a collective by copy engines: from the arrival at the first that copies to the arrival here, ns
+	Before trace.Time
+	Part   bool // one of several kernels of a collective by copy engines; the last one has the bytes
+	// of a message that the library's buffers hold: the index of the member that sends, plus 1; it does not wait for the other (rule C29)
+	Sender int8
 }
 
 // SendBuffer is what NCCL and RCCL hold of a message, for each of its channels, until the receiver

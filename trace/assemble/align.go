@@ -234,7 +234,10 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 		c := r.Comm(s)
 		if c != nil && c.Op == trace.SendRecv && c.Peer >= 0 {
 			row := r.RankOf(s)
-			me, e := r.RankID(int32(row)), ending{seq: int64(s.Start), op: c.Op, at: s.End + start, both: (c.In > 0) == (c.Out > 0), took: s.End - s.Start}
+			me, e := r.RankID(int32(row)), ending{
+				seq: int64(s.Start), op: c.Op, at: s.End + start,
+				both: (c.In > 0) == (c.Out > 0), took: s.End - s.Start,
+			}
 			if c.Out > 0 || c.In == 0 {
 				key := messageKey(int(c.Peer), me)
 				ends[row][key] = append(ends[row][key], e)

@@ -139,7 +139,8 @@ type communicator struct {
 func New(name string) *Session {
 	s := &Session{
 		Name: name, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
-		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{}, stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
+		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
+		stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
 	}
 	s.Builder.Intern("") // name 0
 	for i := range s.last {
@@ -261,7 +262,8 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 	_, good := s.add(trace.Span{
 		Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Copy,
 		Attr: s.Builder.AddCopy(trace.CopyAttr{
-			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None, Op: trace.None, Origin: trace.None,
+			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None,
+			Op: trace.None, Origin: trace.None,
 		}),
 	}, t)
 	return good

@@ -24,7 +24,10 @@ func NameGraphs(run *trace.Run, sources []*trace.Run) *trace.Run {
 	if len(launches) == 0 {
 		return run
 	}
-	n := naming{run: run, keys: map[string]int32{"": 0}, named: *run, found: map[string]match{}, operators: map[*trace.Run]int32{}, setups: map[trace.Setup]int32{}}
+	n := naming{
+		run: run, keys: map[string]int32{"": 0}, named: *run, found: map[string]match{}, operators: map[*trace.Run]int32{},
+		setups: map[trace.Setup]int32{},
+	}
 	n.named.Kernels, n.named.Comms = slices.Clone(run.Kernels), slices.Clone(run.Comms)
 	n.named.Operators, n.named.Groups, n.named.Setups = slices.Clip(run.Operators), slices.Clip(run.Groups), slices.Clip(run.Setups)
 	n.named.Ledger.Entries = slices.Clone(run.Ledger.Entries)
@@ -52,7 +55,8 @@ func NameGraphs(run *trace.Run, sources []*trace.Run) *trace.Run {
 	if found > 0 {
 		n.named.Ledger.Entries = append(n.named.Ledger.Entries, trace.Entry{
 			Action: trace.Noted, File: run.Name, Count: 1, Kernels: found,
-			Reason: fmt.Sprintf("of the %d %s: %d take an operator, %d a grid, %d the size of a collective", total, FromCaptures, n.took.operators, n.took.grids, n.took.sizes),
+			Reason: fmt.Sprintf("of the %d %s: %d take an operator, %d a grid, %d the size of a collective", total, FromCaptures,
+				n.took.operators, n.took.grids, n.took.sizes),
 		})
 		n.named.MatchCollectives()
 	}
@@ -219,7 +223,8 @@ func (n *naming) match(l graphLaunch) match {
 				continue
 			}
 			at, count := n.align(l, s)
-			if count*100 >= fewestMatched*len(l.kernels) && (count > most || count == most && best.source != nil && s.fits(l.size, best.source)) {
+			if count*100 >= fewestMatched*len(l.kernels) && (count > most ||
+				count == most && best.source != nil && s.fits(l.size, best.source)) {
 				best, most = match{s, at}, count
 			}
 		}

@@ -35,7 +35,10 @@ func (s *Session) collectives() {
 	all := make([]CollectiveKernel, len(kernels))
 	for i, u := range s.operations(kernels) {
 		span := s.Builder.Span(kernels[i].span)
-		all[i] = CollectiveKernel{Row: span.Attr, Span: kernels[i].span, Seq: trace.None, Same: trace.None, Comm: trace.Comm{Group: trace.None, Peer: trace.None}}
+		all[i] = CollectiveKernel{
+			Row: span.Attr, Span: kernels[i].span, Seq: trace.None, Same: trace.None,
+			Comm: trace.Comm{Group: trace.None, Peer: trace.None},
+		}
 		if c, ok := s.stated[kernels[i].span]; ok {
 			all[i].Comm = c
 			continue
@@ -84,7 +87,8 @@ func (s *Session) operations(kernels []processSpan) []*commUnit {
 		if u == nil {
 			continue
 		}
-		if op := trace.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op || op == trace.SendRecv && u.comm.Op == trace.AllToAll {
+		if op := trace.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op ||
+			op == trace.SendRecv && u.comm.Op == trace.AllToAll {
 			ops[i] = u
 			launched = launched || op == trace.UnknownOp
 		}
@@ -142,7 +146,8 @@ func (s *Session) matchInOrder(kernels []processSpan, ops []*commUnit, units []c
 			}
 		}
 		if matched > 0 {
-			s.Builder.Note(trace.Noted, s.Processes[process].Source, fmt.Sprintf("%d collective kernels have their operation from the order of RCCL calls", matched), "", 0)
+			s.Builder.Note(trace.Noted, s.Processes[process].Source,
+				fmt.Sprintf("%d collective kernels have their operation from the order of RCCL calls", matched), "", 0)
 		}
 	}
 }

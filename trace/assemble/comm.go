@@ -138,7 +138,8 @@ func fromOperator(c *trace.Comm, o *trace.Operator) {
 	if !communicates(o.Name) {
 		return
 	}
-	if op := trace.CollectiveOpIn(o.Name); op != trace.UnknownOp && (c.Op == trace.UnknownOp || c.Op == trace.SendRecv && c.Peer == trace.None) {
+	if op := trace.CollectiveOpIn(o.Name); op != trace.UnknownOp &&
+		(c.Op == trace.UnknownOp || c.Op == trace.SendRecv && c.Peer == trace.None) {
 		c.Op = op
 	}
 	if c.In > 0 || c.Out > 0 || c.Op == trace.Barrier {
@@ -267,7 +268,10 @@ func Collective(arg func(string) string) (trace.Comm, trace.Group) {
 	case "recv", "broadcast":
 		c.Peer = rankID(arg("Src Rank"))
 	}
-	g := trace.Group{Name: arg("Process Group Name"), Doc: GroupDoc(arg("Process Group Description")), Ranks: RankList([]byte(arg("Process Group Ranks")))}
+	g := trace.Group{
+		Name: arg("Process Group Name"), Doc: GroupDoc(arg("Process Group Description")),
+		Ranks: RankList([]byte(arg("Process Group Ranks"))),
+	}
 	size, _ := lex.Integer([]byte(arg("Group size")))
 	g.Size = int(min(max(size, int64(len(g.Ranks))), MaxRanks))
 	return c, g

@@ -162,7 +162,8 @@ func (x *Execution) end(i int32, lives map[int32]*life) {
 // isComm reports whether the operator is the framework's record of a collective. Its
 // results are storages that callers made.
 func (r *Recorded) isComm() bool {
-	return r.Operator.Name == "record_param_comms" || strings.HasPrefix(r.Operator.Name, "nccl:") || strings.HasPrefix(r.Operator.Name, "c10d::")
+	return r.Operator.Name == "record_param_comms" || strings.HasPrefix(r.Operator.Name, "nccl:") ||
+		strings.HasPrefix(r.Operator.Name, "c10d::")
 }
 
 // HasTensors reports whether an operator that a profile shows as such has tensors.
@@ -321,7 +322,8 @@ func unique(list []trace.Access) []trace.Access {
 	})
 	kept := list[:0]
 	for _, a := range list {
-		if n := len(kept) - 1; n >= 0 && kept[n].Storage == a.Storage && kept[n].Life == a.Life && kept[n].From == a.From && kept[n].To == a.To {
+		if n := len(kept) - 1; n >= 0 && kept[n].Storage == a.Storage && kept[n].Life == a.Life &&
+			kept[n].From == a.From && kept[n].To == a.To {
 			kept[n].Read, kept[n].Write = kept[n].Read || a.Read, kept[n].Write || a.Write
 			kept[n].Inferred = kept[n].Inferred || a.Inferred
 			continue

@@ -71,7 +71,10 @@ func executionRank(file string) int {
 
 // Add adds the call of an operator.
 func (x *Execution) Add(n Node) {
-	r := Recorded{ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton, declared: n.Schema != "" || strings.HasPrefix(n.Name, "aten::")}
+	r := Recorded{
+		ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton,
+		declared: n.Schema != "" || strings.HasPrefix(n.Name, "aten::"),
+	}
 	r.Operator = OperatorOf(n.Name, n.Inputs.Shapes, n.Inputs.Types, n.Inputs.Strides)
 	for i, t := range r.Operator.Types {
 		r.Operator.Types[i] = elementType(t)

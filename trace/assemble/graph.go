@@ -23,7 +23,10 @@ func (s *Session) Captured(span trace.SpanID, process int32, thread int64, at tr
 // Node says which node of which graph the next span is, as rocprofv3 numbers them; graph 0: of none.
 func (s *Session) Node(graph, node int64) {
 	if graph > 0 {
-		s.Builder.Run.Nodes = append(s.Builder.Run.Nodes, trace.Node{Span: trace.SpanID(s.Builder.Len()), Graph: uint32(graph), Number: uint32(node)})
+		s.Builder.Run.Nodes = append(s.Builder.Run.Nodes, trace.Node{
+			Span:  trace.SpanID(s.Builder.Len()),
+			Graph: uint32(graph), Number: uint32(node),
+		})
 	}
 }
 

@@ -126,11 +126,13 @@ func (m *merger) addRanks(r *trace.Run, index int) {
 		case a.stamped:
 			m.b.Note(trace.Repaired, k.Source, fmt.Sprintf("rank %d: separate timer: shifted by %v, assuming that kernels that store to each other start together", k.ID, time.Duration(a.shift)), "", 0)
 		case a.shift != 0:
-			m.b.Note(trace.Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
+			m.b.Note(trace.Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID,
+				time.Duration(a.shift)), "", 0)
 		case !a.known && m.epoch == 0 && !m.hostClock:
 			m.b.Note(trace.Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: assumed to start with them", k.ID), "", 0)
 		case !a.known:
-			m.b.Note(trace.Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks: its clock is not checked", k.ID), "", 0)
+			m.b.Note(trace.Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks: its clock is not checked",
+				k.ID), "", 0)
 		}
 	}
 }

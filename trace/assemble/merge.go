@@ -197,7 +197,8 @@ func (m *merger) oneWindow(runs []*trace.Run) error {
 		if gap := apart(runs[0], runs[a.run]); gap > most {
 			return &trace.SyntaxError{
 				File: runs[a.run].Ranks[a.row].Source,
-				Msg:  fmt.Sprintf("its times are %s from those of %s, and they have no collective in common", trace.Roughly(gap), runs[0].Ranks[0].Source),
+				Msg: fmt.Sprintf("its times are %s from those of %s, and they have no collective in common",
+					trace.Roughly(gap), runs[0].Ranks[0].Source),
 				Cure: "open each separately, or give the ranks of the same profiled window",
 			}
 		}

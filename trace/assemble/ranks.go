@@ -200,7 +200,8 @@ func (s *Session) lanes(rows map[processGPU]int32) []trace.LaneID {
 	})
 	for n, i := range order {
 		if l := &lanes[i]; n > 0 && s.Tracks[i].Thread != "" {
-			if before := lanes[order[n-1]]; before.Rank == l.Rank && before.Kind == l.Kind && before.Device == l.Device && before.ID == l.ID {
+			if before := lanes[order[n-1]]; before.Rank == l.Rank && before.Kind == l.Kind &&
+				before.Device == l.Device && before.ID == l.ID {
 				if l.Sub = before.Sub; s.Tracks[i].Thread != s.Tracks[order[n-1]].Thread {
 					l.Sub++
 				}

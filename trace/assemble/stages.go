@@ -85,7 +85,8 @@ func closeGaps(runs []*trace.Run) []*trace.Run {
 		}
 		if gap := earlier[stage]; gap > 0 {
 			c.Ledger.Entries = slices.Clone(r.Ledger.Entries)
-			c.Ledger.Add(trace.Noted, r.Ranks[0].Source, "stage "+stage+" moved to the end of the one before it: "+trace.Roughly(trace.Time(gap))+" earlier, as the time between was not profiled", "", 0)
+			c.Ledger.Add(trace.Noted, r.Ranks[0].Source, "stage "+stage+" moved to the end of the one before it: "+
+				trace.Roughly(trace.Time(gap))+" earlier, as the time between was not profiled", "", 0)
 		}
 		moved[i] = &c
 	}

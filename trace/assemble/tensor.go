@@ -129,7 +129,8 @@ func parseSchema(name, text string) schema {
 		}
 		kind, word, _ := strings.Cut(arg, " ")
 		written := strings.Contains(kind, "!")
-		result := strings.HasPrefix(word, "out") && (strings.HasPrefix(name, "aten::") || strings.HasPrefix(name, "fsdp::")) // of others, out may be a sum
+		// of others, out may be a sum
+		result := strings.HasPrefix(word, "out") && (strings.HasPrefix(name, "aten::") || strings.HasPrefix(name, "fsdp::"))
 		s.written = append(s.written, written)
 		s.out = append(s.out, written && (result || overwrites[name]))
 	}

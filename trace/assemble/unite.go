@@ -71,7 +71,8 @@ func sameRank(a, b *trace.Run) bool {
 // joinHostSide joins two runs without rank id if one has only host calls and the other
 // has none.
 func joinHostSide(runs []*trace.Run) []*trace.Run {
-	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != trace.None || runs[1].Ranks[0].ID != trace.None {
+	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != trace.None ||
+		runs[1].Ranks[0].ID != trace.None {
 		return runs
 	}
 	for i, r := range runs {
@@ -146,7 +147,8 @@ func joinParts(a, b *trace.Run) (*trace.Run, error) {
 			t.Copies[i].Correlation = 0
 		}
 		linkParts(t) // the remaining work is of one part
-		m.b.Note(trace.Noted, b.Ranks[0].Source, "its correlation numbers differ from those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
+		m.b.Note(trace.Noted, b.Ranks[0].Source, "its correlation numbers differ from those of "+a.Ranks[0].Source+
+			": launches are unknown", "", 0)
 	}
 	return m.b.Finish(trace.Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated, Linked: true}), nil
 }

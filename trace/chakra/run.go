@@ -213,7 +213,8 @@ func (r *reader) addAll() {
 		}
 		const whole = 1 // all nodes are of one graph, of which the trace states every dependency
 		k := assemble.Dispatch{
-			Agent: agent, Queue: w.queue(), Name: r.Builder.Intern(w.name), Start: trace.Time(w.start) * 1000, End: trace.Time(min(w.start+w.took, uint64(mostMicros))) * 1000,
+			Agent: agent, Queue: w.queue(), Name: r.Builder.Intern(w.name), Start: trace.Time(w.start) * 1000,
+			End:         trace.Time(min(w.start+w.took, uint64(mostMicros))) * 1000,
 			Correlation: whole, Setup: trace.Setup{Stream: w.queue()},
 		}
 		if w.kind != computation {

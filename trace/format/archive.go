@@ -31,7 +31,8 @@ func (a *archive) add(name string, mode fs.FileMode, open func() (io.ReadCloser,
 	_, twice := a.entries[name]
 	switch {
 	case !filepath.IsLocal(filepath.FromSlash(name)):
-		return a.fail(fmt.Sprintf("the name of the entry %.80q points outside the archive", name), "unpack it with care, and give the folder", nil)
+		return a.fail(fmt.Sprintf("the name of the entry %.80q points outside the archive", name),
+			"unpack it with care, and give the folder", nil)
 	case mode.IsDir() || hidden || twice:
 		return nil
 	case !mode.IsRegular():
@@ -133,7 +134,8 @@ func readTar(f *input) (*trace.Run, error) {
 		}
 		if mode.IsRegular() {
 			if n, err = io.Copy(kept, &boundedReader{packed.check(in), copies}); err != nil {
-				return nil, a.fail(fmt.Sprintf("cannot unpack the entry %.80q", h.Name), "copy the archive again, and see that TMPDIR has space", err)
+				return nil, a.fail(fmt.Sprintf("cannot unpack the entry %.80q", h.Name),
+					"copy the archive again, and see that TMPDIR has space", err)
 			}
 		}
 		from := at

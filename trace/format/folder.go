@@ -245,7 +245,10 @@ func (l *listing) nested(path string, depth int, o Options) (paths []string, err
 		}
 	}
 	if len(paths) > maxFiles {
-		return nil, &trace.SyntaxError{File: path, Msg: fmt.Sprintf("over %d traces in the folders below", maxFiles), Cure: "give the folder of one run"}
+		return nil, &trace.SyntaxError{
+			File: path, Msg: fmt.Sprintf("over %d traces in the folders below", maxFiles),
+			Cure: "give the folder of one run",
+		}
 	}
 	return paths, nil
 }
@@ -264,7 +267,8 @@ func (o Options) nameHosts(runs []*trace.Run) {
 			k := &r.Ranks[i]
 			below, err := filepath.Rel(o.root, k.Source)
 			host, _, nested := strings.Cut(filepath.ToSlash(below), "/")
-			if err == nil && nested && k.Host == "" && r.Clock != 0 && strings.Trim(host, "0123456789") != "" && trace.RankOfFolder(host) == trace.None {
+			if err == nil && nested && k.Host == "" && r.Clock != 0 && strings.Trim(host, "0123456789") != "" &&
+				trace.RankOfFolder(host) == trace.None {
 				k.Host = host
 			}
 		}

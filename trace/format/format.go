@@ -88,7 +88,8 @@ func table() []format {
 		{name: "rocprofv3 (.json)", extensions: []string{".json"}, sniff: isRocprofJSON, read: plain(rocprof.ReadJSON)},
 		{name: "execution trace beside its Kineto file (.json)", sniff: isExecutionJSON, execution: chrome.ReadExecution},
 		{
-			name: "execution trace of Chakra, with durations or beside its Kineto file (.et)", extensions: []string{".et"}, sniff: func(head []byte, _ string) bool { return chakra.IsTrace(head) },
+			name: "execution trace of Chakra, with durations or beside its Kineto file (.et)", extensions: []string{".et"},
+			sniff:     func(head []byte, _ string) bool { return chakra.IsTrace(head) },
 			execution: func(r io.Reader, file string, _ int64) (*assemble.Execution, error) { return chakra.Read(r, file) },
 			read:      plain(chakra.ReadRun),
 		},
@@ -96,7 +97,10 @@ func table() []format {
 			name:       "Chrome trace events or PyTorch profiler (.json, .json.gz)",
 			extensions: []string{".json", ".jsonl", ".ndjson", ".chrome_trace"}, sniff: starts("{", "["), read: readChrome,
 		},
-		{name: "workgroup trace (*_wg_trace.csv)", extensions: []string{".csv"}, sniff: header("workgroup_id"), read: plain(rocprof.ReadWG)},
+		{
+			name: "workgroup trace (*_wg_trace.csv)", extensions: []string{".csv"}, sniff: header("workgroup_id"),
+			read: plain(rocprof.ReadWG),
+		},
 		{name: "tar archive of these (.tar, .tar.gz, .tgz)", extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar},
 		{
 			name: "rocprof of any version (.csv)", extensions: []string{".csv"},
@@ -108,7 +112,10 @@ func table() []format {
 		},
 		{name: "XLA, JAX (.xplane.pb)", extensions: []string{".xplane.pb"}, sniff: isXPlane, read: plain(perfetto.ReadXPlane)},
 		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto},
-		{name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"), cure: "nsys export --type sqlite --include-json true FILE", cause: errUnknown},
+		{
+			name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"),
+			cure: "nsys export --type sqlite --include-json true FILE", cause: errUnknown,
+		},
 	}
 }
 

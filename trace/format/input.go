@@ -81,7 +81,10 @@ func (in *input) read() (*trace.Run, error) {
 			return nil, assemble.Alone(in.name)
 		default:
 			cure := strings.ReplaceAll(f.cure, "FILE", filepath.Base(in.name))
-			return nil, &trace.SyntaxError{File: in.name, Msg: "this is a " + f.name + ", which is not supported", Cure: cure + "; " + in.supported(), Err: f.cause}
+			return nil, &trace.SyntaxError{
+				File: in.name, Msg: "this is a " + f.name + ", which is not supported",
+				Cure: cure + "; " + in.supported(), Err: f.cause,
+			}
 		}
 	}
 	return nil, &trace.SyntaxError{

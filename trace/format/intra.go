@@ -41,7 +41,10 @@ type dialect struct {
 
 func dialects() []dialect {
 	return []dialect{
-		{name: "intra-kernel profiler", pattern: regexp.MustCompile(`^sm (?P<cu>\d+) · block (?P<block>\d+) warp (?P<warp>\d+)$`), nanoseconds: true},
+		{
+			name: "intra-kernel profiler", pattern: regexp.MustCompile(`^sm (?P<cu>\d+) · block (?P<block>\d+) warp (?P<warp>\d+)$`),
+			nanoseconds: true,
+		},
 		{name: "Triton Proton", pattern: regexp.MustCompile(`^(?P<kernel>.+) Core(?P<cu>\d+) CTA(?P<block>\d+) · warp (?P<warp>\d+)\b`)},
 		{name: "NPKit", pattern: regexp.MustCompile(`^process (?P<rank>\d+)$`), slices: "NPKIT_EVENT_"},
 		{name: "blocks", pattern: regexp.MustCompile(`(?i)^(?:sm[ _]?(?P<cu>\d+)\b.*)?\b(?:block|cta|wg|workgroup)[ _]?(?P<block>\d+)(?:[ _.,·-]+(?:warp|wave|group)[ _]?(?P<warp>\d+))?$`)},
@@ -232,7 +235,10 @@ func (l *lifter) addKernel(key kernelKey, k *kernel) {
 	id := l.b.Add(trace.Span{
 		Start: k.start, End: k.end, Name: l.b.Intern(name), Parent: trace.None, Kind: kind,
 		Lane: l.b.Lane(trace.Lane{Kind: trace.Queue, Rank: key.rank, Peer: trace.None}),
-		Attr: l.b.AddKernel(trace.Kernel{Setup: l.b.AddSetup(trace.Setup{Grid: [3]int32{int32(len(k.blocks)), 1, 1}}), Comm: comm, Op: trace.None, Origin: trace.None}),
+		Attr: l.b.AddKernel(trace.Kernel{
+			Setup: l.b.AddSetup(trace.Setup{Grid: [3]int32{int32(len(k.blocks)), 1, 1}}), Comm: comm,
+			Op: trace.None, Origin: trace.None,
+		}),
 	})
 	slices.SortFunc(k.order, func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.warp, b.warp), cmp.Compare(a.cu, b.cu))
@@ -259,7 +265,10 @@ func (l *lifter) addGroup(kernel trace.SpanID, rank int32, in groupKey, g *group
 	lane := trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(in.block), Sub: max(in.warp, 0), Peer: trace.None}
 	s := trace.Span{
 		Start: g.start, End: g.end, Name: l.b.Span(kernel).Name, Lane: l.b.Lane(lane), Parent: kernel, Kind: trace.Workgroup,
-		Attr: l.b.AddWorkgroup(trace.WorkgroupAttr{ID: in.block, Persistent: trace.None, CU: in.cu, Peer: trace.None, Row: trace.None, Col: trace.None}),
+		Attr: l.b.AddWorkgroup(trace.WorkgroupAttr{
+			ID: in.block, Persistent: trace.None, CU: in.cu, Peer: trace.None,
+			Row: trace.None, Col: trace.None,
+		}),
 	}
 	slices.SortStableFunc(g.phases, func(a, b trace.Span) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))

@@ -84,7 +84,10 @@ func (o Options) filesAt(path string) ([]string, error) {
 	case strings.ContainsAny(path, "*?[") && errors.Is(err, fs.ErrNotExist):
 		return matching(path)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Cure: "give a trace, a folder with one file per rank, a pattern, or - for standard input", Err: fs.ErrNotExist}
+		return nil, &trace.SyntaxError{
+			File: path, Msg: "cannot open",
+			Cure: "give a trace, a folder with one file per rank, a pattern, or - for standard input", Err: fs.ErrNotExist,
+		}
 	}
 	return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
 }

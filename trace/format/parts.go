@@ -89,7 +89,10 @@ func (p part) read(o Options) (*trace.Run, error) {
 		return o.openFile(p.paths[0], o.nameOf(p.paths[0]))
 	}
 	if filepath.Ext(strings.TrimSuffix(p.paths[0], ".gz")) != ".csv" {
-		return nil, &trace.SyntaxError{File: p.paths[0], Msg: fmt.Sprintf("there are %d files like it for one process", len(p.paths)), Cure: "keep the one to read"}
+		return nil, &trace.SyntaxError{
+			File: p.paths[0], Msg: fmt.Sprintf("there are %d files like it for one process", len(p.paths)),
+			Cure: "keep the one to read",
+		}
 	}
 	files := make([]rocprof.File, 0, len(p.paths))
 	for _, path := range p.paths {

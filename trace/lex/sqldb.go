@@ -216,7 +216,9 @@ func (s *Scan) Timed(table string, columns []string, f func(r Row, start, end tr
 	s.timed(table, columns, s.To.Note, f)
 }
 
-func (s *Scan) timed(table string, columns []string, note func(a trace.Action, file, reason, unit string, pos int64), f func(r Row, start, end trace.Time)) {
+func (s *Scan) timed(table string, columns []string, note func(a trace.Action, file, reason, unit string, pos int64),
+	f func(r Row, start, end trace.Time),
+) {
 	s.Each(table, columns, func(r Row) {
 		start, end, ok, bad := r.time(0, 1)
 		if !ok {

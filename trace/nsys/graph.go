@@ -26,7 +26,8 @@ func (d *reader) wholeGraphs() {
 		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Noted, d.Name,
 			"recorded as "+trace.WholeGraph+" each, without its kernels and collectives "+nodeFlag, "row", r.Number)
 		d.AddKernel(process, &assemble.Dispatch{
-			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.Builder.Intern(fmt.Sprint(trace.GraphName, r.Int(6))), Start: start, End: end,
+			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4),
+			Name: d.Builder.Intern(fmt.Sprint(trace.GraphName, r.Int(6))), Start: start, End: end,
 			Correlation: r.Int(5), Setup: trace.Setup{Stream: r.Int(4)},
 		})
 	})
@@ -40,7 +41,8 @@ func (d *reader) wholeGraphs() {
 	}
 	for _, g := range d.graphs {
 		if !seen[launch{process: g.process, correlation: g.correlation}] {
-			d.Builder.NoteKernel(trace.Noted, d.Name, "known only by the launch of "+trace.WholeGraph+", without times, kernels and collectives "+nodeFlag, "row", g.row)
+			d.Builder.NoteKernel(trace.Noted, d.Name, "known only by the launch of "+trace.WholeGraph+
+				", without times, kernels and collectives "+nodeFlag, "row", g.row)
 		}
 	}
 }

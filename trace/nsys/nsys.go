@@ -56,7 +56,10 @@ type reader struct {
 // the file dates; grids are in blocks.
 func ReadDB(db *lex.DB) (*trace.Run, error) {
 	if !slices.Contains(db.Tables(), "StringIds") {
-		return nil, &trace.SyntaxError{File: db.File, Msg: "no table StringIds, which has the names of kernels", Cure: "export it again: nsys export --type sqlite"}
+		return nil, &trace.SyntaxError{
+			File: db.File, Msg: "no table StringIds, which has the names of kernels",
+			Cure: "export it again: nsys export --type sqlite",
+		}
 	}
 	s := assemble.New(db.File)
 	d := &reader{Session: s, Scan: lex.Scan{DB: db, To: &s.Builder}, ranks: map[int32]int{}}
@@ -74,7 +77,10 @@ func ReadDB(db *lex.DB) (*trace.Run, error) {
 		return nil, d.Err
 	}
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: db.File, Msg: "nothing to show", Err: trace.NoTrace("no kernel, copy or call"), Cure: "profile with nsys profile --trace=cuda,nvtx"}
+		return nil, &trace.SyntaxError{
+			File: db.File, Msg: "nothing to show", Err: trace.NoTrace("no kernel, copy or call"),
+			Cure: "profile with nsys profile --trace=cuda,nvtx",
+		}
 	}
 	for row, rank := range d.ranks {
 		d.Processes[row].Rank = rank
@@ -144,7 +150,10 @@ func (d *reader) kernels() {
 		d.node(process, r.Int(17))
 		k := assemble.Dispatch{
 			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.texts.Name(r.Int(6)), Start: start, End: end,
-			Correlation: r.Int(5), Setup: trace.Setup{Stream: r.Int(4), Registers: assemble.Narrow(r.Int(8)), Shared: assemble.Narrow(r.Int(9) + r.Int(10))},
+			Correlation: r.Int(5), Setup: trace.Setup{
+				Stream: r.Int(4), Registers: assemble.Narrow(r.Int(8)),
+				Shared: assemble.Narrow(r.Int(9) + r.Int(10)),
+			},
 		}
 		if r.Null(6) {
 			k.Name = d.texts.Name(r.Int(7))
@@ -175,7 +184,10 @@ func direction(kind int64) (dir trace.CopyDir, name string) {
 }
 
 func (d *reader) copies() {
-	d.Kernels(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid", "graphnodeid"},
+	d.Kernels(copyTable, []string{
+		"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid",
+		"dstdeviceid", "graphnodeid",
+	},
 		func(r lex.Row, start, end trace.Time) {
 			process := d.process(r.Int(2))
 			d.node(process, r.Int(10))
@@ -266,7 +278,8 @@ func (d *reader) ranges() {
 		}
 		nccl := strings.HasPrefix(text, "nccl")
 		c := assemble.Call{
-			Name: d.Builder.Intern(text), Thread: r.Int(3) & 0xffffff, Start: trace.Time(start), End: trace.Time(end), Marker: !nccl, Collective: nccl,
+			Name: d.Builder.Intern(text), Thread: r.Int(3) & 0xffffff, Start: trace.Time(start), End: trace.Time(end),
+			Marker: !nccl, Collective: nccl,
 		}
 		if nccl {
 			object := r.Text(6)
@@ -293,11 +306,15 @@ func (d *reader) ranges() {
 // devices reads the properties of GPUs.
 func (d *reader) devices() {
 	described := map[int64]trace.Device{}
-	d.Each("TARGET_INFO_GPU", []string{"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm", "maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor"},
+	d.Each("TARGET_INFO_GPU", []string{
+		"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm",
+		"maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor",
+	},
 		func(r lex.Row) {
 			n := func(column int) int { return int(assemble.Narrow(r.Int(column))) }
 			described[r.Int(0)] = trace.Device{
-				Name: r.Text(1), CUs: n(2), WaveSize: n(3), ThreadsPerCU: n(3) * n(4), RegistersPerCU: n(5), SharedPerCU: n(6), SharedPerWG: n(7),
+				Name: r.Text(1), CUs: n(2), WaveSize: n(3), ThreadsPerCU: n(3) * n(4), RegistersPerCU: n(5),
+				SharedPerCU: n(6), SharedPerWG: n(7),
 				MemoryBytes: r.Int(8), ComputeMajor: n(9), ComputeMinor: n(10),
 			}
 		})

@@ -23,7 +23,8 @@ type payload struct {
 // field is the field with a name, or nil.
 func (p *payload) field(name string) *json.Number {
 	return map[string]*json.Number{
-		"NCCL communicator ID": &p.Communicator, "Message size [bytes]": &p.Bytes, "No. of ranks": &p.Ranks, "Root": &p.Root, "Peer rank": &p.Peer,
+		"NCCL communicator ID": &p.Communicator, "Message size [bytes]": &p.Bytes, "No. of ranks": &p.Ranks,
+		"Root": &p.Root, "Peer rank": &p.Peer,
 	}[name]
 }
 

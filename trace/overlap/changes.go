@@ -117,7 +117,8 @@ func addLayers(b *trace.Builder, all []Operation, rank int32) {
 		}
 		if work[0].Layer != "" {
 			b.Add(trace.Span{
-				Start: work[0].Start, End: work[n-1].End, Name: b.Intern(work[0].Layer), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Marker,
+				Start: work[0].Start, End: work[n-1].End, Name: b.Intern(work[0].Layer), Lane: lane, Parent: trace.None,
+				Attr: trace.None, Kind: trace.Marker,
 			})
 		}
 		work = work[n:]

@@ -179,7 +179,10 @@ type place struct {
 }
 
 func (w *walker) kindOf(op trace.SpanID) stepKind {
-	return [...]stepKind{trace.ClassCompute: stepCompute, trace.ClassCommunication: stepCollective, trace.ClassCopy: stepCopy}[w.run.Class(w.run.Spans[op])]
+	return [...]stepKind{
+		trace.ClassCompute: stepCompute, trace.ClassCommunication: stepCollective,
+		trace.ClassCopy: stepCopy,
+	}[w.run.Class(w.run.Spans[op])]
 }
 
 // throughCollective adds the operation to the path. If it is a collective that

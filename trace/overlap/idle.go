@@ -34,7 +34,13 @@ type Part struct {
 
 // list is the causes in the order in which they follow each other in a gap.
 func (c *Causes) list() []Part {
-	return []Part{{"host", c.Host}, {"host synchronization", c.Sync}, {"launch", c.Launch}, {"dependency or dispatch", c.Queued}, {"unknown", c.Unknown}}
+	return []Part{
+		{"host", c.Host},
+		{"host synchronization", c.Sync},
+		{"launch", c.Launch},
+		{"dependency or dispatch", c.Queued},
+		{"unknown", c.Unknown},
+	}
 }
 
 // Parts lists the causes that have time.

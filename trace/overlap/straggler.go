@@ -9,20 +9,23 @@ import (
 
 // A LateRank is the rank that others wait for most.
 type LateRank struct {
-	Rank       int        `json:"rank"`             // as in trace.Rank.ID
-	Cost       trace.Time `json:"cost_ns"`          // exposed waiting for it in an iteration, mean over the other ranks
-	Share      float64    `json:"share"`            // of the iteration's time on the other ranks
-	Least      trace.Time `json:"least_ns"`         // the cost of the iteration with the least
-	Most       trace.Time `json:"most_ns"`          // the cost of the iteration with the most
-	Last       int        `json:"last"`             // iterations in which others wait for it longer than for any other rank
-	Iterations int        `json:"iterations"`       // of so many
-	Cause      LateCause  `json:"cause,omitempty"`  // what takes the most of its time beyond the others'; "": nothing does
-	Longer     []longer   `json:"longer,omitempty"` // up to five kernels that take longer there than on the median of the others, most first
-	Slower     float64    `json:"slower,omitempty"` // of LateClock: by how much all kernels take longer, 0.08 is 8 %
-	Other      trace.Time `json:"other_ns"`         // of an iteration, in kernels, or grids of them, that no other rank launches as often; more than the others' in such ones
-	Idle       trace.Time `json:"idle_ns"`          // of an iteration, more than on the median of the others: its host, or its data
-	Excess     trace.Time `json:"excess_ns"`        // of an iteration, the largest of Idle, Other and what kernels of the same work take longer
-	Balanced   float64    `json:"balanced"`         // relative change of the captured schedule's time with all ranks as fast as the median one; 0: not known
+	Rank       int        `json:"rank"`            // as in trace.Rank.ID
+	Cost       trace.Time `json:"cost_ns"`         // exposed waiting for it in an iteration, mean over the other ranks
+	Share      float64    `json:"share"`           // of the iteration's time on the other ranks
+	Least      trace.Time `json:"least_ns"`        // the cost of the iteration with the least
+	Most       trace.Time `json:"most_ns"`         // the cost of the iteration with the most
+	Last       int        `json:"last"`            // iterations in which others wait for it longer than for any other rank
+	Iterations int        `json:"iterations"`      // of so many
+	Cause      LateCause  `json:"cause,omitempty"` // what takes the most of its time beyond the others'; "": nothing does
+	// up to five kernels that take longer there than on the median of the others, most first
+	Longer []longer `json:"longer,omitempty"`
+	Slower float64  `json:"slower,omitempty"` // of LateClock: by how much all kernels take longer, 0.08 is 8 %
+	// of an iteration, in kernels, or grids of them, that no other rank launches as often; more than the others' in such ones
+	Other  trace.Time `json:"other_ns"`
+	Idle   trace.Time `json:"idle_ns"`   // of an iteration, more than on the median of the others: its host, or its data
+	Excess trace.Time `json:"excess_ns"` // of an iteration, the largest of Idle, Other and what kernels of the same work take longer
+	// relative change of the captured schedule's time with all ranks as fast as the median one; 0: not known
+	Balanced float64 `json:"balanced"`
 }
 
 // A LateCause is why a rank arrives last.

@@ -25,7 +25,10 @@ func (t Times) Exposed() trace.Time { return t.Transfer + t.Waiting }
 
 // byState are the times by state.
 func (t Times) byState() [Idle + 1]trace.Time {
-	return [...]trace.Time{Computing: t.Compute - t.Hidden, Overlapping: t.Hidden, Transferring: t.Transfer, Waiting: t.Waiting, Copying: t.Copies, Idle: t.Idle}
+	return [...]trace.Time{
+		Computing: t.Compute - t.Hidden, Overlapping: t.Hidden, Transferring: t.Transfer, Waiting: t.Waiting,
+		Copying: t.Copies, Idle: t.Idle,
+	}
 }
 
 // count adds time in a state.
@@ -37,7 +40,10 @@ func (t *Times) count(is Is, d trace.Time) {
 }
 
 func (t Times) plus(u Times) Times {
-	return Times{t.Compute + u.Compute, t.Transfer + u.Transfer, t.Waiting + u.Waiting, t.Copies + u.Copies, t.Idle + u.Idle, t.Hidden + u.Hidden}
+	return Times{
+		t.Compute + u.Compute, t.Transfer + u.Transfer, t.Waiting + u.Waiting, t.Copies + u.Copies,
+		t.Idle + u.Idle, t.Hidden + u.Hidden,
+	}
 }
 
 // MeanOf is the mean of several times.

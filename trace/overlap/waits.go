@@ -65,7 +65,8 @@ func ordersOf(run *trace.Run, w *rankWork) *orders {
 		}
 		last := lastIssued(o.queues[queueKey{x.Device, x.On}], issued, recorded.Start)
 		waits := o.queues[queueKey{x.Device, x.Stream}]
-		first, _ := slices.BinarySearchFunc(waits, call.Start, func(id trace.SpanID, t trace.Time) int { return cmp.Compare(issued[id], t) })
+		first, _ := slices.BinarySearchFunc(waits, call.Start,
+			func(id trace.SpanID, t trace.Time) int { return cmp.Compare(issued[id], t) })
 		if last != trace.None && first < len(waits) {
 			o.events[waits[first]] = append(o.events[waits[first]], last)
 		}

@@ -35,7 +35,8 @@ const (
 // Read reads a trace. Times are nanoseconds of the machine's boot time, or
 // whatever clock the trace was written with.
 //
-// Events become slices. Others, such as counters, are counted in the ledger. Grids of rocprofv3 are in work-items and have one number for all
+// Events become slices. Others, such as counters, are counted in the ledger. Grids of rocprofv3 are in work-items and
+// have one number for all
 // three axes.
 //
 // Packets may be compressed in packets: bound returns the reader of what those
@@ -52,7 +53,10 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 	d.closeAll()
 	d.joinStages()
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: noSlices, Cure: "record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace"}
+		return nil, &trace.SyntaxError{
+			File: file, Msg: "nothing to show", Err: noSlices,
+			Cure: "record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace",
+		}
 	}
 	return d.Finish(0), nil
 }
@@ -189,7 +193,10 @@ func (d *reader) packet(message []byte, at int64) error {
 	d.now = packet{}
 	p := &d.now
 	if !d.readPacket(message) {
-		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet is not a protobuf message", Cure: "is this a Perfetto trace?"}
+		return &trace.SyntaxError{
+			File: d.Name, Pos: at, Unit: "byte", Msg: "a packet is not a protobuf message",
+			Cure: "is this a Perfetto trace?",
+		}
 	}
 	if p.squeeze != nil {
 		return d.inflate(p.squeeze, at)
@@ -232,7 +239,8 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 	}
 	d.depth++
 	defer func() { d.depth-- }()
-	return lex.Messages(d.bound(z, len(squeezed)), d.Name, "packet", maxPacket, packetField, func(p []byte, _ int64) error { return d.packet(p, at) })
+	return lex.Messages(d.bound(z, len(squeezed)), d.Name, "packet", maxPacket, packetField,
+		func(p []byte, _ int64) error { return d.packet(p, at) })
 }
 
 func (s *sequence) setDefaults(message []byte) {
@@ -353,7 +361,8 @@ func (d *reader) time(s *sequence, p *packet, at int64) (t trace.Time, ok bool) 
 func (d *reader) closeAll() {
 	for _, uuid := range slices.Sorted(maps.Keys(d.open)) {
 		for _, s := range slices.Backward(d.open[uuid]) {
-			d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Repaired, d.Name, "a beginning without an end: ends with the trace", "byte", s.at)
+			d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Repaired, d.Name,
+				"a beginning without an end: ends with the trace", "byte", s.at)
 			d.add(uuid, &s, d.last)
 		}
 	}

@@ -112,12 +112,16 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		good = d.AddKernel(process, d.kernel(process, name, s, end))
 	case "memory_copy":
 		c := assemble.Copy{
-			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: trace.Direction(s.name + s.notes.operation),
+			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to),
+			Dir:    trace.Direction(s.name + s.notes.operation),
 			Stream: s.notes.stream, Correlation: s.notes.correlation, Bytes: s.notes.bytes, Start: s.start, End: end,
 		}
 		good = d.AddCopy(process, &c)
 	default:
-		c := assemble.Call{Name: name, Thread: t.tid, Correlation: s.notes.correlation, External: s.notes.external, Start: s.start, End: end}
+		c := assemble.Call{
+			Name: name, Thread: t.tid, Correlation: s.notes.correlation,
+			External: s.notes.external, Start: s.start, End: end,
+		}
 		c.Collective = category == "rccl_api"
 		c.Marker = category == "marker_api" || !strings.HasSuffix(category, "_api")
 		switch category { // of PyTorch

@@ -14,7 +14,8 @@ type agentSize struct{ cus, wave, waves, ldsKB, id int64 }
 // tells MI325X from MI300X and MI355X from MI350X where the driver does not know the product.
 var products = map[int64]string{
 	0x7408: "AMD Instinct MI250X", 0x740c: "AMD Instinct MI250X/MI250", 0x740f: "AMD Instinct MI210",
-	0x74a0: "AMD Instinct MI300A", 0x74a1: "AMD Instinct MI300X", 0x74a9: "AMD Instinct MI300X HF", 0x74b5: "AMD Instinct MI300X VF", 0x74bd: "AMD Instinct MI300X HF",
+	0x74a0: "AMD Instinct MI300A", 0x74a1: "AMD Instinct MI300X", 0x74a9: "AMD Instinct MI300X HF", 0x74b5: "AMD Instinct MI300X VF",
+	0x74bd: "AMD Instinct MI300X HF",
 	0x74a2: "AMD Instinct MI308X", 0x74a8: "AMD Instinct MI308X HF", 0x74b6: "AMD Instinct MI308X", 0x74bc: "AMD Instinct MI308X HF VF",
 	0x74a5: "AMD Instinct MI325X", 0x74b9: "AMD Instinct MI325X VF",
 	0x75a0: "AMD Instinct MI350X", 0x75b0: "AMD Instinct MI350X VF", 0x75a3: "AMD Instinct MI355X", 0x75b3: "AMD Instinct MI355X VF",
@@ -41,6 +42,7 @@ func (a *agentSize) device(product, architecture string) trace.Device {
 	}
 	n := func(n int64) int { return int(assemble.Narrow(n)) }
 	return trace.Device{
-		Name: cmp.Or(product, architecture), CUs: n(a.cus), WaveSize: n(a.wave), ThreadsPerCU: n(a.waves * a.wave), SharedPerCU: n(a.ldsKB << 10),
+		Name: cmp.Or(product, architecture), CUs: n(a.cus), WaveSize: n(a.wave), ThreadsPerCU: n(a.waves * a.wave),
+		SharedPerCU: n(a.ldsKB << 10),
 	}
 }

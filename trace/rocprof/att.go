@@ -43,7 +43,10 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 		return nil, err
 	}
 	if len(events) == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "no wave in the occupancy", Err: noTimes, Cure: "trace with rocprofv3 --att a kernel that runs on the traced shader engine"}
+		return nil, &trace.SyntaxError{
+			File: file, Msg: "no wave in the occupancy", Err: noTimes,
+			Cure: "trace with rocprofv3 --att a kernel that runs on the traced shader engine",
+		}
 	}
 	times := map[int64]cycles{}
 	if realtime == nil {
@@ -52,7 +55,10 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 		return nil, err
 	}
 	slices.SortStableFunc(events, func(x, y waveEvent) int { return cmp.Compare(x.cycle, y.cycle) })
-	a := occupancyReader{b: &b, file: file, names: kernels, times: times, running: map[waveSlot]waveEvent{}, kernels: map[int64]trace.SpanID{}}
+	a := occupancyReader{
+		b: &b, file: file, names: kernels, times: times, running: map[waveSlot]waveEvent{},
+		kernels: map[int64]trace.SpanID{},
+	}
 	a.rank = b.AddRank(trace.Rank{ID: trace.RankInName(file), Source: file})
 	for _, e := range events {
 		a.take(e)
@@ -93,7 +99,8 @@ func readOccupancy(s *lex.Scanner, b *trace.Builder) (events []waveEvent, names 
 }
 
 func (e *waveEvent) valid() bool {
-	return e.cycle >= 0 && e.cycle < 1<<53 && e.cu >= 0 && e.cu < 256 && e.simd >= 0 && e.simd < 64 && e.slot >= 0 && e.slot < wavesPerSIMD*4
+	return e.cycle >= 0 && e.cycle < 1<<53 && e.cu >= 0 && e.cu < 256 && e.simd >= 0 && e.simd < 64 &&
+		e.slot >= 0 && e.slot < wavesPerSIMD*4
 }
 
 // cycles relate the clock of a shader engine to time.
@@ -180,7 +187,8 @@ func (a *occupancyReader) take(e waveEvent) {
 // endAll ends the waves that were running when the trace ended.
 func (a *occupancyReader) endAll(cycle int64) {
 	left := slices.SortedFunc(maps.Values(a.running), func(x, y waveEvent) int {
-		return cmp.Or(cmp.Compare(x.cycle, y.cycle), cmp.Compare(x.engine, y.engine), cmp.Compare(x.cu, y.cu), cmp.Compare(x.simd, y.simd), cmp.Compare(x.slot, y.slot))
+		return cmp.Or(cmp.Compare(x.cycle, y.cycle), cmp.Compare(x.engine, y.engine), cmp.Compare(x.cu, y.cu), cmp.Compare(x.simd, y.simd),
+			cmp.Compare(x.slot, y.slot))
 	})
 	for _, e := range left {
 		a.b.Note(trace.Repaired, a.file, "a wave that does not end: ends with the trace", "", 0)
@@ -211,7 +219,10 @@ func (a *occupancyReader) add(e waveEvent, cycle int64) {
 			Kind: trace.Slot, Rank: a.rank, ID: cu, Sub: int32(e.simd*wavesPerSIMD + e.slot), Peer: trace.None,
 			Name: fmt.Sprintf("SE %d CU %d SIMD %d slot %d", e.engine, e.cu, e.simd, e.slot),
 		}),
-		Attr: a.b.AddWorkgroup(trace.WorkgroupAttr{ID: a.waves, Persistent: trace.None, CU: int32(cu), Peer: trace.None, Row: trace.None, Col: trace.None}),
+		Attr: a.b.AddWorkgroup(trace.WorkgroupAttr{
+			ID: a.waves, Persistent: trace.None, CU: int32(cu), Peer: trace.None,
+			Row: trace.None, Col: trace.None,
+		}),
 	})
 	a.waves++
 }

@@ -47,7 +47,8 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 			continue
 		}
 		if k == nil {
-			return nil, t.fail("give CSV files of rocprof, rocprofv2 or rocprofv3", "not a known table; the header is %.300q", strings.Join(t.header, ","))
+			return nil, t.fail("give CSV files of rocprof, rocprofv2 or rocprofv3", "not a known table; the header is %.300q",
+				strings.Join(t.header, ","))
 		}
 		if k.read == nil {
 			s.Builder.Note(trace.Noted, f.Name, k.name+": it has no times", "", 0)
@@ -130,7 +131,12 @@ func csvKinds() []csvKind {
 		{"markers of rocprofv2", []string{"roctx_id", "message", "timestamp"}, (*csvReader).marked, ""},
 		{"memory events", []string{"operation", "start_timestamp", "end_timestamp"}, (*csvReader).memory, ""},
 		{"agents", []string{"node_id", "agent_type"}, (*csvReader).agent, ""},
-		{"statistics", []string{"name", "calls", "totaldurationns"}, nil, "give the trace that the statistics are of: *_kernel_trace.csv, or results.csv of rocprof --timestamp on"},
+		{
+			"statistics",
+			[]string{"name", "calls", "totaldurationns"},
+			nil,
+			"give the trace that the statistics are of: *_kernel_trace.csv, or results.csv of rocprof --timestamp on",
+		},
 		{"kernels without times", []string{"kernelname"}, nil, "profile again with rocprof --timestamp on"},
 		{"counters without times", []string{"counter_name"}, nil, "profile again with rocprofv3 --kernel-trace"},
 		{"program counter samples", []string{"sample_timestamp"}, nil, "profile again with rocprofv3 --kernel-trace"},

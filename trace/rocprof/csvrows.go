@@ -168,7 +168,8 @@ func (r *csvReader) kernel() {
 		End:         end,
 		Correlation: r.count(c.correlation),
 		Setup: trace.Setup{
-			Stream: r.count(c.stream), Shared: assemble.Narrow(r.count(c.lds)), Registers: assemble.Narrow(r.count(c.vgprs) + r.count(c.accumVGPRs)),
+			Stream: r.count(c.stream), Shared: assemble.Narrow(r.count(c.lds)),
+			Registers: assemble.Narrow(r.count(c.vgprs) + r.count(c.accumVGPRs)),
 		},
 	}
 	grid, workgroup := [3]int64{r.count(c.gridTotal), 1, 1}, [3]int64{r.count(c.workgroupTotal), 1, 1}
@@ -264,7 +265,10 @@ func (r *csvReader) marked() {
 	r.domain = domain{marker: true}
 	at, _, ok := r.startEnd()
 	if ok {
-		r.checked(r.AddCall(r.process(), &assemble.Call{Name: r.Builder.Intern(r.t.field(r.columns.name)), Start: at, End: at, Marker: true}))
+		r.checked(r.AddCall(r.process(), &assemble.Call{
+			Name:  r.Builder.Intern(r.t.field(r.columns.name)),
+			Start: at, End: at, Marker: true,
+		}))
 	}
 }
 
@@ -276,7 +280,8 @@ func (r *csvReader) event() {
 	}
 	p, c := r.process(), &r.columns
 	r.events = append(r.events, hipEvent{
-		p, r.agentOf(p, c.agent), r.count(c.queue), r.count(r.t.column("source_queue_id")), r.count(c.stream), r.count(r.t.column("hip_event_handle")), r.count(c.correlation),
+		p, r.agentOf(p, c.agent), r.count(c.queue), r.count(r.t.column("source_queue_id")), r.count(c.stream),
+		r.count(r.t.column("hip_event_handle")), r.count(c.correlation),
 		start, max(start, end),
 	})
 }

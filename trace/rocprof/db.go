@@ -39,7 +39,10 @@ func ReadDB(db *lex.DB) (*trace.Run, error) {
 		return nil, d.Err
 	}
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: db.File, Msg: "no kernel, copy or call in the database", Err: noTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
+		return nil, &trace.SyntaxError{
+			File: db.File, Msg: "no kernel, copy or call in the database", Err: noTimes,
+			Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace",
+		}
 	}
 	return d.Finish(0), nil
 }
@@ -109,7 +112,8 @@ func (d *dbReader) v1() {
 	d.Kernels("COPY", operation, func(r lex.Row, start, end trace.Time) {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		c := assemble.Copy{
-			Name: d.Builder.Intern(cmp.Or(r.Text(5), "Copy")), Dir: direction(r.Text(5)), From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,
+			Name: d.Builder.Intern(cmp.Or(r.Text(5), "Copy")), Dir: direction(r.Text(5)),
+			From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,
 			Stream: r.Int(6), Correlation: r.Int(7), Start: start, End: end,
 		}
 		if c.Dir == trace.HostToDevice {

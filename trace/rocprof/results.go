@@ -23,7 +23,10 @@ func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 		return nil, j.s.Err
 	}
 	if j.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "no kernel, copy or call", Err: noTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
+		return nil, &trace.SyntaxError{
+			File: file, Msg: "no kernel, copy or call", Err: noTimes,
+			Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace",
+		}
 	}
 	return j.Finish(0), nil
 }
@@ -216,8 +219,9 @@ func (r *record) members(s *lex.Scanner) map[string]any {
 	}
 	for name, to := range map[string]*int64{
 		"kind": &r.kind, "operation": &r.operation, "thread_id": &r.thread, "start_timestamp": &r.start, "end_timestamp": &r.end,
-		"stream_id": &r.dispatch.Stream, "queue_id": &r.dispatch.Queue, "kernel_id": &r.kernel, "dispatch_id": &r.number, "group_segment_size": &r.shared,
-		"agent_id": &r.agent, "src_agent_id": &r.source, "dst_agent_id": &r.to, "bytes": &r.bytes,
+		"stream_id": &r.dispatch.Stream, "queue_id": &r.dispatch.Queue, "kernel_id": &r.kernel, "dispatch_id": &r.number,
+		"group_segment_size": &r.shared,
+		"agent_id":           &r.agent, "src_agent_id": &r.source, "dst_agent_id": &r.to, "bytes": &r.bytes,
 		"source_queue_id": &r.sourceQueue, "hip_event_handle": &r.event, "graph_exec_id": &r.graph, "graph_node_id": &r.node,
 	} {
 		all[name] = func() { *to = s.MemberOf("handle") }
@@ -252,10 +256,16 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		j.Node(r.graph, r.node)
 		good = j.AddCopy(j.process, &c)
 	case "hip_event":
-		j.events = append(j.events, hipEvent{j.process, j.agentOf(r.agent), r.dispatch.Queue, r.sourceQueue, r.dispatch.Stream, r.event, r.correlation, start, max(start, end)})
+		j.events = append(j.events, hipEvent{
+			j.process, j.agentOf(r.agent), r.dispatch.Queue, r.sourceQueue, r.dispatch.Stream, r.event,
+			r.correlation, start, max(start, end),
+		})
 		return true
 	case "hip_graph":
-		j.graphs = append(j.graphs, assemble.Call{Name: j.Builder.Intern("hipGraphLaunch"), Thread: r.thread, Correlation: r.correlation, Start: start, End: end})
+		j.graphs = append(j.graphs, assemble.Call{
+			Name: j.Builder.Intern("hipGraphLaunch"), Thread: r.thread,
+			Correlation: r.correlation, Start: start, End: end,
+		})
 		return true
 	case "memory_allocation", "scratch_memory":
 		good = j.AddRange(j.process, 0, start, end)

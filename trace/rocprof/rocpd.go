@@ -97,7 +97,10 @@ func launcher(environment string) (rank, world int) {
 		}
 	}
 	for _, v := range [...][2]string{
-		{"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}, {"PMI_RANK", "PMI_SIZE"},
+		{"RANK", "WORLD_SIZE"},
+		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+		{"SLURM_PROCID", "SLURM_NTASKS"},
+		{"PMI_RANK", "PMI_SIZE"},
 	} {
 		if rank, ok := values[v[0]]; ok && values[v[1]] > rank {
 			return int(rank), int(values[v[1]])
@@ -155,7 +158,8 @@ func (g *rocpdReader) readKernels() {
 	names, kernels, last := map[int64]trace.NameID{}, map[int32]*numbered{}, int64(0)
 	g.Kernels(dispatchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{
 		"kernel_id", "event_id", "group_segment_size",
-		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z", "graph_exec_id", "graph_node_id", "dispatch_id",
+		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z", "graph_exec_id",
+		"graph_node_id", "dispatch_id",
 	}), func(r lex.Row, start, end trace.Time) {
 		on := g.trackOf(r)
 		trace.Memo(kernels, on.process, func() *numbered { return &numbered{} }).add(r.Int(19))
@@ -163,7 +167,10 @@ func (g *rocpdReader) readKernels() {
 		g.Node(r.Int(17), r.Int(18))
 		const kernel = 8
 		symbol := g.symbols[r.Int(kernel)]
-		name := trace.Memo(names, r.Int(kernel), func() trace.NameID { return g.Builder.Intern(cmp.Or(symbol.name, "kernel "+r.Text(kernel))) })
+		name := trace.Memo(names, r.Int(kernel), func() trace.NameID {
+			return g.Builder.Intern(cmp.Or(symbol.name,
+				"kernel "+r.Text(kernel)))
+		})
 		d := assemble.Dispatch{
 			Agent: on.agent, Queue: on.queue, Name: name, Start: start, End: end,
 			Correlation: g.events[r.Int(9)].stack,
@@ -178,7 +185,8 @@ func (g *rocpdReader) readKernels() {
 }
 
 func (g *rocpdReader) readCopies() {
-	g.Kernels("rocpd_memory_copy"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "src_agent_id", "dst_agent_id", "size", "event_id", "graph_exec_id", "graph_node_id"}),
+	g.Kernels("rocpd_memory_copy"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns,
+		[]string{"name_id", "src_agent_id", "dst_agent_id", "size", "event_id", "graph_exec_id", "graph_node_id"}),
 		func(r lex.Row, start, end trace.Time) {
 			on := g.trackOf(r)
 			g.Node(r.Int(13), r.Int(14))
@@ -203,7 +211,10 @@ func (g *rocpdReader) readGraphLaunches() {
 	g.Timed(graphLaunchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"event_id"}), func(r lex.Row, start, end trace.Time) {
 		if stack := g.events[r.Int(8)].stack; !called[stack] {
 			on := g.trackOf(r)
-			g.AddCall(on.process, &assemble.Call{Name: g.Builder.Intern("hipGraphLaunch"), Thread: g.threads[on.thread], Correlation: stack, Start: start, End: end})
+			g.AddCall(on.process, &assemble.Call{
+				Name: g.Builder.Intern("hipGraphLaunch"), Thread: g.threads[on.thread],
+				Correlation: stack, Start: start, End: end,
+			})
 		}
 	})
 }
@@ -243,7 +254,10 @@ func (g *rocpdReader) readRegions() {
 
 // readArguments reads the arguments of calls, by event.
 func (g *rocpdReader) readArguments() map[int64]callArguments {
-	wanted := map[string]bool{"count": true, "sendcount": true, "recvcount": true, "datatype": true, "comm": true, "peer": true, "root": true, "nranks": true}
+	wanted := map[string]bool{
+		"count": true, "sendcount": true, "recvcount": true, "datatype": true, "comm": true, "peer": true,
+		"root": true, "nranks": true,
+	}
 	all := map[int64]callArguments{}
 	g.Each("rocpd_arg"+g.suffix, []string{"event_id", "name", "value"}, func(r lex.Row) {
 		if name := r.Text(1); wanted[name] {

@@ -35,7 +35,10 @@ func (d *dbReader) rpd() {
 			return
 		}
 		call := arguments[api]
-		k := assemble.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Correlation: api, Setup: call.kernel}
+		k := assemble.Dispatch{
+			Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start,
+			End: end, Correlation: api, Setup: call.kernel,
+		}
 		if names.Of[r.Int(5)] == "" {
 			k.Name = names.Name(r.Int(6))
 		}

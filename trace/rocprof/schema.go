@@ -51,7 +51,8 @@ func (g *rocpdReader) check() error {
 				return fail(fmt.Sprintf("table %s has no column %s", table, strings.ReplaceAll(either, " ", " or ")))
 			}
 		}
-		if tracks := "rocpd_track" + g.suffix; required[name] != nil && slices.Contains(columns, "track_id") && g.DB.Columns(tracks) == nil {
+		if tracks := "rocpd_track" + g.suffix; required[name] != nil && slices.Contains(columns, "track_id") &&
+			g.DB.Columns(tracks) == nil {
 			return fail(fmt.Sprintf("table %s, of the column track_id, is missing", tracks))
 		}
 	}

@@ -155,7 +155,10 @@ func (t *table) next() (ok bool, err error) {
 	case errors.Is(err, errLongRecord):
 		return false, t.fail("check for an unclosed quote", "%v", err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return false, &trace.SyntaxError{File: t.file, Pos: t.line, Unit: "line", Msg: "the compressed file is truncated", Cure: "copy it again, or let the job finish writing it", Err: err}
+		return false, &trace.SyntaxError{
+			File: t.file, Pos: t.line, Unit: "line", Msg: "the compressed file is truncated",
+			Cure: "copy it again, or let the job finish writing it", Err: err,
+		}
 	case err != nil:
 		return false, &trace.SyntaxError{File: t.file, Pos: t.line, Unit: "line", Msg: "read failed", Err: err}
 	}

@@ -161,7 +161,8 @@ func id32(f string) (id int32, ok bool) {
 // order of the lines.
 func (g *wgReader) addAll() {
 	slices.SortFunc(g.rows, func(x, y wgRow) int {
-		return cmp.Or(g.launch(x, y), cmp.Compare(x.start, y.start), cmp.Compare(x.end, y.end), cmp.Compare(x.id, y.id), cmp.Compare(x.cu, y.cu))
+		return cmp.Or(g.launch(x, y), cmp.Compare(x.start, y.start), cmp.Compare(x.end, y.end),
+			cmp.Compare(x.id, y.id), cmp.Compare(x.cu, y.cu))
 	})
 	kept := g.rows[:1]
 	for _, row := range g.rows[1:] {
@@ -279,8 +280,11 @@ func (g *wgReader) addKernel(rows []wgRow, rank int32) trace.SpanID {
 		Name:   g.b.Intern(g.kernels[rows[0].kernel]),
 		Lane:   g.b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None}),
 		Parent: trace.None,
-		Attr:   g.b.AddKernel(trace.Kernel{Setup: g.b.AddSetup(trace.Setup{Grid: [3]int32{int32(workgroups), 1, 1}}), Comm: trace.None, Op: trace.None, Origin: trace.None}),
-		Kind:   trace.Compute,
+		Attr: g.b.AddKernel(trace.Kernel{
+			Setup: g.b.AddSetup(trace.Setup{Grid: [3]int32{int32(workgroups), 1, 1}}), Comm: trace.None,
+			Op: trace.None, Origin: trace.None,
+		}),
+		Kind: trace.Compute,
 	})
 	for _, row := range rows {
 		lane := trace.Lane{Kind: trace.Slot, Rank: rank, ID: int64(row.cu), Peer: trace.None}

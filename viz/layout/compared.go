@@ -85,7 +85,10 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 		if len(t.Views) > 1 {
 			label += fmt.Sprintf("  %+.1f %%", math.Round(1000*float64(end-start-first)/float64(first))/10+0) // no "-0.0 %"
 		}
-		heading := Row{Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Largest: x.states.largestGaps(rank, start, end, 3)}
+		heading := Row{
+			Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None,
+			Largest: x.states.largestGaps(rank, start, end, 3),
+		}
 		t.addPart(heading, x, kernels, most)
 		t.End = max(t.End, end-start)
 	}

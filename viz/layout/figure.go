@@ -118,13 +118,15 @@ func (t *Timeline) addBeside(f Figure, k *launch) {
 		}
 		l.spans = slices.DeleteFunc(l.spans, func(id trace.SpanID) bool { return !during(&r.Spans[id]) })
 		if rows := l.rows(r, lanes); len(rows) > 0 {
-			t.addGroup(fmt.Sprintf("%s, %d of %d rows", trace.Short(l.name), min(mostBeside, len(rows)), len(rows)), rows[:min(mostBeside, len(rows))])
+			t.addGroup(fmt.Sprintf("%s, %d of %d rows", trace.Short(l.name), min(mostBeside, len(rows)), len(rows)),
+				rows[:min(mostBeside, len(rows))])
 		}
 	}
 	var rows []Row
 	by := map[trace.LaneID][]trace.SpanID{}
 	for i := range r.Spans {
-		if s := &r.Spans[i]; (s.Kind == trace.Transfer || s.Kind == trace.Collective && !shown[trace.SpanID(i)]) && s.Start < s.End && during(s) && r.Lanes[s.Lane].Rank == f.Rank {
+		if s := &r.Spans[i]; (s.Kind == trace.Transfer || s.Kind == trace.Collective && !shown[trace.SpanID(i)]) && s.Start < s.End &&
+			during(s) && r.Lanes[s.Lane].Rank == f.Rank {
 			by[s.Lane] = append(by[s.Lane], trace.SpanID(i))
 		}
 	}

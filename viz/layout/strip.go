@@ -42,7 +42,8 @@ func (s *strip) name(id trace.SpanID) trace.NameID { return s.names[id] }
 func (s *strip) span(id trace.SpanID) trace.Span {
 	rank := sort.Search(len(s.run.Ranks), func(r int) bool { return s.first[r+1] > id })
 	return trace.Span{
-		Kind: trace.Marker, Start: s.start(id), End: s.start(id + 1), Name: s.name(id), Lane: trace.LaneID(rank), Parent: trace.None, Attr: trace.None,
+		Kind: trace.Marker, Start: s.start(id), End: s.start(id + 1), Name: s.name(id), Lane: trace.LaneID(rank),
+		Parent: trace.None, Attr: trace.None,
 	}
 }
 

@@ -21,13 +21,14 @@ import (
 
 // A fit is one number of a profile as calibration found it.
 type fit struct {
-	Key      string        // "fabric.egress"
-	Value    string        // as the profile writes it; "19 rows" for a table
-	Rule     string        // how it is read off the rows
-	Rows     []dataset.Row // that it was read off
-	Residual float64       // median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
-	Kept     string        // why the base's value stays although there are rows
-	Missing  string        // the rows that would settle it, where there were none
+	Key   string        // "fabric.egress"
+	Value string        // as the profile writes it; "19 rows" for a table
+	Rule  string        // how it is read off the rows
+	Rows  []dataset.Row // that it was read off
+	// median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
+	Residual float64
+	Kept     string // why the base's value stays although there are rows
+	Missing  string // the rows that would settle it, where there were none
 }
 
 // A Result is a calibrated profile.

@@ -93,7 +93,8 @@ func coRunLaw(n machine.CoRunKind) law {
 		how = "slowdown alongside " + coRuns[n].name + " over the square of the channels' part of the time"
 	}
 	l := law{
-		name: "collectives alongside " + coRuns[n].name, keys: slowdowns, need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
+		name: "collectives alongside " + coRuns[n].name, keys: slowdowns,
+		need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
 		rows: func(c *calibration) []dataset.Row { return c.alongside(n) },
 		predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
 			alone, of, waited := c.alone(r), c.m.Library.Of(r.Workload.Op()), 0.0
@@ -106,7 +107,8 @@ func coRunLaw(n machine.CoRunKind) law {
 	}
 	l.beside = func(c *calibration, r *dataset.Row) *machine.Quantity { return c.waitOf(n, r) }
 	l.reads = func(key string, r *dataset.Row) bool { // a latency shows in small collectives
-		return strings.Contains(key, "."+r.Workload.Op().String()+".") && (r.Workload.Bytes <= smallBytes || !strings.HasSuffix(key, "latency"))
+		return strings.Contains(key, "."+r.Workload.Op().String()+".") &&
+			(r.Workload.Bytes <= smallBytes || !strings.HasSuffix(key, "latency"))
 	}
 	l.ways = []way{
 		{how: how + ", the base's times one factor", keys: slowdowns, scaled: true},

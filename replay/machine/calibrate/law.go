@@ -22,8 +22,9 @@ type law struct {
 	predict func(c *calibration, r *dataset.Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
 	weight  func(measured float64) float64                                     // of a row's error, from its seconds; nil: all alike
 	reads   func(key string, r *dataset.Row) bool                              // whether the row tells of a parameter; nil: each does
-	beside  func(c *calibration, r *dataset.Row) *machine.Quantity             // what the row has beside the machine's parameters; may be nil
-	ways    []way
+	// what the row has beside the machine's parameters; may be nil
+	beside func(c *calibration, r *dataset.Row) *machine.Quantity
+	ways   []way
 }
 
 // A way of reading a law off rows.

@@ -47,10 +47,12 @@ func launching() []step {
 		special("launch.timing", "median of a queued collective's time less its kernel's",
 			"kind collective_kernel; dur_us of the kernel, and kind collective with queued, of the same operation and bytes", readTiming),
 		one("launch.gap", "gap between GEMMs of one stream", gap+"same", seconds, mean),
-		one("launch.memset_gap", "gap between GEMMs across the library's memset, less launch.gap", gap+"across_memset", less(seconds, "launch.gap"), mean),
+		one("launch.memset_gap", "gap between GEMMs across the library's memset, less launch.gap", gap+"across_memset",
+			less(seconds, "launch.gap"), mean),
 		one("launch.hop", "gap between GEMMs that alternate between two streams", gap+"hops", seconds, mean),
 		one("launch.graph", "one of 40 tiny kernels of a replayed graph", "kind graph40_same", in(1e-6/40, "us"), mean),
-		one("launch.host", "host time to enqueue a small GEMM, the least where a device may have held it back", issue+"gemm or mm", hostTime, least),
+		one("launch.host", "host time to enqueue a small GEMM, the least where a device may have held it back",
+			issue+"gemm or mm", hostTime, least),
 		one("launch.compiled", "the same of a Triton kernel", issue+"compiled", hostTime, least),
 		one("launch.call", "duration of the driver's launch calls while GEMMs are enqueued, as the profiler has it",
 			"kind host_issue, what gemm, with profiled, with call_us", in(1e-6, "call_us"), middle),
@@ -100,7 +102,8 @@ func memory() []step {
 			"kind semaphore, what post; with posts 0 and 1", readPost),
 		special("gpu.poll", "slope over waits for semaphores that are posted already, of a GEMM with one workgroup a CU",
 			"kind semaphore, what product; two numbers of waits from 1 on", readPoll),
-		table("gpu.gather", "bytes a second of pooled embedding rows by workgroups, median over sizes", gather+"without same_build", gathered, "programs"),
+		table("gpu.gather", "bytes a second of pooled embedding rows by workgroups, median over sizes",
+			gather+"without same_build", gathered, "programs"),
 		table("gpu.gather_fused", "the same of the kernel that can store to peers", gather+"with same_build", gathered, "programs"),
 	}
 }
@@ -136,8 +139,10 @@ func gemms() []step {
 			"kind gemm; 50 and more with kernel_name", readTaken),
 		one("gpu.flops", "best GEMM of at least 4 waves", coolRows, fourWaves, most),
 		ownedLaw(),
-		one("matmul.compiled", "two tiles of compiled GEMMs on each CU, the best", tileRows, compiled(2), most).checkedBy(itself(compiled(2))),
-		one("matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", tileRows, compiled(1), middle).checkedBy(itself(compiled(1))),
+		one("matmul.compiled", "two tiles of compiled GEMMs on each CU, the best", tileRows, compiled(2),
+			most).checkedBy(itself(compiled(2))),
+		one("matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", tileRows, compiled(1),
+			middle).checkedBy(itself(compiled(1))),
 		special("matmul.idle_gain", "time of a compiled tile over the idle fraction of the CUs", tileRows, readIdleGain),
 		clockLaw(),
 		one("clock.hold", "time until GEMMs slow down over what the law has it at in times of itself, median",
@@ -152,7 +157,8 @@ const (
 
 func fabric() []step {
 	copies := func(key string) direct {
-		return slope(key, "slope over bytes of peer copies of 16 MiB and more, all GPUs at once to the next", copied, in(1, "bytes"), kernel)
+		return slope(key, "slope over bytes of peer copies of 16 MiB and more, all GPUs at once to the next",
+			copied, in(1, "bytes"), kernel)
 	}
 	stores := func(pattern, how string) direct {
 		const rows = "kind tile_store or peer_store, bytes from 16 MiB, pattern "

@@ -116,7 +116,10 @@ func (c *calibration) prefer(rows []dataset.Row) {
 			for _, splits := range c.m.Splits(w.M, w.N, w.K, int(tile[0]), int(tile[1])) {
 				g := c.m.LawWithTile(w.M, w.N, w.K, int(tile[0]), int(tile[1]), splits)
 				loop := 2 * tile[0] * tile[1] * float64(w.K) / float64(splits) * c.m.GPU.CUs.Value / mm.Rate.Value
-				o := option{tile, float64(g.Waves) * (mm.TileStart.Value + loop), c.m.Reducing(w.M, w.N, splits), min(0.5, off(g.Seconds, measured))}
+				o := option{
+					tile, float64(g.Waves) * (mm.TileStart.Value + loop), c.m.Reducing(w.M, w.N, splits),
+					min(0.5, off(g.Seconds, measured)),
+				}
 				if g.Rows != n.rows || g.Columns != n.columns || n.split != (splits > 1) {
 					o.missing += wrongTile
 				}
@@ -169,7 +172,10 @@ func readTaken(c *calibration) (f reading) {
 		named[p] = true
 		is, law := c.tiling(r), c.m.Preferred(w.M, w.N, w.K)
 		if is.Rows != law.Rows || is.Columns != law.Columns || is.Splits != law.Splits {
-			f.table = append(f.table, []float64{float64(w.M), float64(w.N), float64(w.K), float64(is.Rows), float64(is.Columns), float64(is.Splits)})
+			f.table = append(f.table, []float64{
+				float64(w.M), float64(w.N), float64(w.K), float64(is.Rows),
+				float64(is.Columns), float64(is.Splits),
+			})
 		}
 	}
 	for _, b := range c.m.Matmul.Taken.Rows {

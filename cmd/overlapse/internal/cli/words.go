@@ -199,5 +199,6 @@ func ShareOf(part, whole trace.Time) string {
 
 // Markdown writes a text from a trace so that it is no markup of a table or of HTML.
 func Markdown(s string) string {
-	return strings.NewReplacer("\\", "\\\\", "|", "&#124;", "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "@", "&#64;", "#", "\\#").Replace(guard.Line(s))
+	return strings.NewReplacer("\\", "\\\\", "|", "&#124;", "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", "\\*", "_", "\\_", "[",
+		"\\[", "]", "\\]", "@", "&#64;", "#", "\\#").Replace(guard.Line(s))
 }

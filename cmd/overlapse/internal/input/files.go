@@ -153,7 +153,8 @@ func follow(path string) (target string, info fs.FileInfo, err error) {
 
 // isOpened reports whether a path names an open file of a process.
 func isOpened(path string) bool {
-	return slices.ContainsFunc([]string{"/dev/std", "/dev/fd/", "/proc/"}, func(p string) bool { return strings.HasPrefix(filepath.ToSlash(path), p) })
+	return slices.ContainsFunc([]string{"/dev/std", "/dev/fd/", "/proc/"},
+		func(p string) bool { return strings.HasPrefix(filepath.ToSlash(path), p) })
 }
 
 // opened is a file that another process may have open, such as /dev/stdout.

@@ -35,7 +35,8 @@ type Flags struct {
 func (f *Flags) AddTo(c *cobra.Command, strategies string) {
 	set := c.Flags()
 	set.StringVar(&f.Machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200:4), or a YAML file; default: that of the trace")
-	set.StringVar(&f.Strategy, "strategy", "all", strategies+" or a file of them after colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	set.StringVar(&f.Strategy, "strategy", "all", strategies+" or a file of them after colons: "+
+		strings.Join(engines.Names(), ", ")+", or all")
 	set.StringVar(&f.Clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
 	DataflowFlag(c, &f.dataflow)
 	set.StringVar(&f.Ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")

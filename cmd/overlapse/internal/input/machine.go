@@ -163,7 +163,8 @@ func (r *Reader) suggested(w *workload.Workload) (machine.Machine, error) {
 		if device.Name == "" {
 			r.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, properties(device))
 		}
-		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 && strings.HasPrefix(device.Name, "gfx") {
+		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 &&
+			strings.HasPrefix(device.Name, "gfx") {
 			r.Notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
 		}
 	}

@@ -22,7 +22,8 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 		return nil, m, cli.Errorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.Path)
 	}
 	if f.Retarget != "" && m.Guess != "" {
-		return nil, m, cli.Errorf("--retarget scales the durations of the captured GPU: %s (name it: --machine %s, if it is that)", m.Guess, m.Name)
+		return nil, m, cli.Errorf("--retarget scales the durations of the captured GPU: %s (name it: --machine %s, if it is that)",
+			m.Guess, m.Name)
 	}
 	world, lifted := w.World, w
 	var resized *edit.Resized

@@ -52,7 +52,8 @@ func (r Roots) Resolve(path string) (string, error) {
 		}
 		return full, nil
 	}
-	return "", fmt.Errorf("%q: nothing of this name lies below %s (give a path in there; a link must not lead out)", path, strings.Join(r, ", "))
+	return "", fmt.Errorf("%q: nothing of this name lies below %s (give a path in there; a link must not lead out)",
+		path, strings.Join(r, ", "))
 }
 
 // Hold is an error if a file, links followed, lies outside of every root.
