@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -16,10 +17,7 @@ import (
 func TestChannelsGoOnByThemselves(t *testing.T) {
 	s := plantest.Spec{Ranks: 2, Steps: 1, Op: trace.AllReduce, Bytes: 64 << 20, Gemm: 500_000, Comm: 300_000, Channels: 4}
 	w := s.Build(t)
-	pl, err := plan.NewPlanner(w, plantest.H200(t, s.Ranks), plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, plantest.H200(t, s.Ranks), plan.Scenario{}))(t)
 	c := &w.Collectives[0]
 	cut := pl.Chunks(c, 2, 0, nil)
 	cut.Index = 0
@@ -56,10 +54,7 @@ func TestAllToAllServesPairs(t *testing.T) {
 	for _, c := range []struct{ ranks, channels, kept int }{{2, 32, 16}, {4, 32, 8}, {8, 32, 4}, {4, 4, 1}, {4, 2, 2}, {3, 32, 32}} {
 		s := plantest.Spec{Ranks: c.ranks, Steps: 1, Op: trace.AllToAll, Bytes: 96 << 20, Gemm: 500_000, Comm: 300_000, Channels: c.channels}
 		w := s.Build(t)
-		pl, err := plan.NewPlanner(w, plantest.H200(t, s.Ranks), plan.Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(plan.NewPlanner(w, plantest.H200(t, s.Ranks), plan.Scenario{}))(t)
 		coll := &w.Collectives[0]
 		posted, wanted, late := map[program.Flag]int64{}, map[program.Flag]int64{}, map[program.Flag]bool{}
 		waits := make([][]program.Flag, c.ranks)
@@ -118,10 +113,7 @@ func TestRingsGoBothWays(t *testing.T) {
 	}{{machine.Switch, [2]int32{2, 2}}, {machine.Torus2D, [2]int32{2, 0}}} {
 		w, m := plantest.OperatorOf(t, "machine: torus128\nranks: 16\ntype: f16\nchannels: 4\ngraph: [{op: gemm, m: 1024, n: 1024, k: 1024}, {op: all_reduce, count: 1048576}]\n")
 		m.Network.Topology = c.topology
-		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 		coll := &w.Collectives[0]
 		k := pl.Collective(&w.Ops[coll.Members[1]], pl.Chunks(coll, 1, 0, nil))
 		for ch := range k.WGs {

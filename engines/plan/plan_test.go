@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -91,10 +92,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 	for _, op := range []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter, trace.AllToAll} {
 		s := plantest.Spec{Ranks: 4, Steps: 1, Op: op, Bytes: 128 << 20, Gemm: 300_000, Comm: 600_000, Channels: 16}
 		w, m := s.Build(t), plantest.H200(t, 4)
-		pl, err := NewPlanner(w, m, Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(NewPlanner(w, m, Scenario{}))(t)
 		compute := &w.Ops[w.Pairs[0].First[0]]
 		alone := pl.Chunks(&w.Collectives[0], 1, 0, nil)
 		beside := pl.Chunks(&w.Collectives[0], 1, 0, compute)
@@ -169,10 +167,7 @@ func TestLeftAlone(t *testing.T) {
 		"other launches": {func(pl *Planner) { pl.Graph = true }, 0},
 		"all cut anew":   {func(pl *Planner) { pl.Workload.Origins = make([]int32, len(pl.Workload.Ops)) }, 0},
 	} {
-		pl, err := NewPlanner(plantest.MoeDown.Build(t), plantest.H200(t, 4), Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(NewPlanner(plantest.MoeDown.Build(t), plantest.H200(t, 4), Scenario{}))(t)
 		c.change(pl)
 		if got := pl.Changes().Rest; math.Abs(got-c.want) > 1e-3 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

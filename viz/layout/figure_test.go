@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/rocprof"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Warps that a profiler looked into are rows of their workgroups, of which the heading counts those.
@@ -22,10 +23,7 @@ func TestFigureOfWarps(t *testing.T) {
 			l.ID, l.Sub = l.ID/2, int32(l.ID%2)
 		}
 	}
-	figure, err := Figure11(View{Run: run}, Figure{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	figure := must.Have(Figure11(View{Run: run}, Figure{}))(t)
 	var headings []string
 	for _, tl := range []*Timeline{figure, New([]View{{Run: run}})} {
 		for _, row := range tl.Rows {
@@ -109,10 +107,7 @@ func TestFigure11(t *testing.T) {
 		"RRRRCCCCCCC....",
 		"RRRpCCCC.wwwwww",
 	)
-	tl, err := Figure11(View{Run: run}, Figure{Cluster: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := must.Have(Figure11(View{Run: run}, Figure{Cluster: 2}))(t)
 	want := `
 WG 0 to 1
   WG 1  done 120  marks |RRR CCC  CCC...|
@@ -135,10 +130,7 @@ func TestFigureShowsTheTail(t *testing.T) {
 		"RRCCCCC",
 		".RCC",
 	)
-	tl, err := Figure11(View{Run: run}, Figure{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := must.Have(Figure11(View{Run: run}, Figure{}))(t)
 	want := `
 WG 0 to 2
   WG 2  done 40  marks | RCC   |
@@ -214,23 +206,11 @@ func kernelsOnly() *trace.Run {
 // kernel of 132 persistent workgroups on H200, remote tiles first.
 func TestFigureMeasured(t *testing.T) {
 	const path = "../../samples/moe-down-fused-wg/gemm_moe_down_fused_aware_rank1_wg_trace.csv.gz"
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Open(path))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := rocprof.ReadWG(z, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tl, err := Figure11(View{Run: run}, Figure{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Have(gzip.NewReader(f))(t)
+	run := must.Have(rocprof.ReadWG(z, path))(t)
+	tl := must.Have(Figure11(View{Run: run}, Figure{}))(t)
 	var last trace.Time
 	slicesDone := 0
 	for i, row := range tl.Rows {
@@ -299,10 +279,7 @@ func TestFigureSender(t *testing.T) {
 		{Figure{}, "fused on rank 0, launch 1 of 2", 3},
 		{Figure{Launch: 1}, "fused on rank 0, launch 2 of 2", 4},
 	} {
-		tl, err := Figure11(View{Run: run}, c.figure)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tl := must.Have(Figure11(View{Run: run}, c.figure))(t)
 		if tl.Title != c.title || len(tl.Rows) != c.rows {
 			t.Errorf("%+v: %q, %d rows; want %q, %d", c.figure, tl.Title, len(tl.Rows), c.title, c.rows)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -181,16 +182,12 @@ func TestGoToolPprof(t *testing.T) {
 func write(t *testing.T, name string, run *trace.Run) string {
 	t.Helper()
 	var buf, again bytes.Buffer
-	if err := Write(&buf, run, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&buf, run, nil))
 	if err := Write(&again, run, nil); err != nil || !bytes.Equal(buf.Bytes(), again.Bytes()) {
 		t.Fatalf("written twice, %s differs (%v)", name, err)
 	}
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, buf.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, buf.Bytes(), 0o644))
 	return path
 }
 
@@ -205,9 +202,7 @@ func BenchmarkWrite(b *testing.B) {
 	run := build.Finish(trace.Options{})
 	b.ResetTimer()
 	for range b.N {
-		if err := Write(new(bytes.Buffer), run, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Write(new(bytes.Buffer), run, nil))
 	}
 }
 

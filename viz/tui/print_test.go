@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -25,9 +26,7 @@ func TestPrint(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := Print(&out, c.views, c.width, c.o); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Print(&out, c.views, c.width, c.o))
 			golden(t, out.String())
 		})
 	}
@@ -45,9 +44,7 @@ func TestPrintWithoutWorkgroups(t *testing.T) {
 // TestPrintHostile: nothing of a trace's names reaches the terminal as a command.
 func TestPrintHostile(t *testing.T) {
 	var out bytes.Buffer
-	if err := Print(&out, []layout.View{{Run: hostile()}}, 200, Options{Colors: 256}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Print(&out, []layout.View{{Run: hostile()}}, 200, Options{Colors: 256}))
 	for _, r := range out.String() {
 		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069) {
 			t.Fatalf("%U is printed", r)
@@ -59,9 +56,7 @@ func TestPrintHostile(t *testing.T) {
 func TestPrintWidth(t *testing.T) {
 	for width, want := range map[int]int{-1 << 63: 1, -1: 1, 0: 1, 3: 3, 1 << 62: maxColumns} {
 		var out bytes.Buffer
-		if err := Print(&out, both(), width, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Print(&out, both(), width, Options{}))
 		widest := 0
 		for line := range strings.Lines(out.String()) {
 			widest = max(widest, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestInputDigest: the digest of an input changes with every file that is read for it,
@@ -13,21 +15,13 @@ func TestInputDigest(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	var r Reader
 	digest := func(name string) string {
 		t.Helper()
-		sum, err := r.InputDigest(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sum
+		return must.Have(r.InputDigest(filepath.Join(dir, name)))(t)
 	}
 	write("rank0.json", "{}")
 	write("rank1.json", "{}")
@@ -44,9 +38,7 @@ func TestInputDigest(t *testing.T) {
 			if before == appeared || appeared == changed || before == changed {
 				t.Errorf("%s: %s: %s, %s, %s", name, companion, before, appeared, changed)
 			}
-			if err := os.RemoveAll(filepath.Join(dir, companion)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(filepath.Join(dir, companion)))
 			if gone := digest(name); gone != before {
 				t.Errorf("%s: %s is gone: %s, %s", name, companion, before, gone)
 			}

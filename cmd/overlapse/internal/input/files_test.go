@@ -13,15 +13,15 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func hello(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err }
 
 func write(t *testing.T, path string) {
 	t.Helper()
-	if err := new(Set).Write(path, hello); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, new(Set).Write(path, hello))
 	if got, err := os.ReadFile(path); err != nil || string(got) != "hello" {
 		t.Errorf("%s holds %q, %v", path, got, err)
 	}
@@ -69,9 +69,7 @@ func TestWriteFileMode(t *testing.T) {
 	if info, _ := os.Stat(path); info.Mode() != 0o640 {
 		t.Errorf("a new file has mode %v with umask 027", info.Mode())
 	}
-	if err := os.Chmod(path, 0o606); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o606))
 	write(t, path)
 	if info, _ := os.Stat(path); info.Mode() != 0o606 {
 		t.Errorf("a file of mode 606 has mode %v afterwards", info.Mode())
@@ -82,14 +80,10 @@ func TestWriteFileMode(t *testing.T) {
 func TestWriteFileThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"data", "data/deep"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
 	for link, to := range map[string]string{"folder": "data/deep", "last": "first", "first": "folder/../x.json"} { // folder/.. is data
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	for range 2 {
 		write(t, filepath.Join(dir, "last"))
@@ -100,9 +94,7 @@ func TestWriteFileThroughLinks(t *testing.T) {
 			t.Error("the link was replaced")
 		}
 	}
-	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("loop", filepath.Join(dir, "loop")))
 	if err := new(Set).Write(filepath.Join(dir, "loop"), hello); err == nil {
 		t.Error("a loop of links was written")
 	}
@@ -118,9 +110,7 @@ func TestWriteFileInto(t *testing.T) {
 		t.Fatalf("/dev/null is %v, %v", info.Mode(), err)
 	}
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	got := make(chan []byte)
 	go func() {
 		b, _ := os.ReadFile(pipe)
@@ -146,9 +136,7 @@ func TestWriteFileForbidden(t *testing.T) {
 		t.Skip("root may write everything")
 	}
 	path := filepath.Join(t.TempDir(), "x.json")
-	if err := os.WriteFile(path, []byte("old"), 0o400); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("old"), 0o400))
 	if err := new(Set).Write(path, hello); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("error %v", err)
 	}
@@ -157,10 +145,7 @@ func TestWriteFileForbidden(t *testing.T) {
 // names lists a folder, hidden entries included.
 func names(t *testing.T, dir string) (list []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Have(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		list = append(list, e.Name())
 	}
@@ -245,9 +230,7 @@ func TestLeftovers(t *testing.T) {
 	left := func(host string, pid int) string { return fmt.Sprintf(".overlapse-%s-%d-0123abcd.tmp", host, pid) }
 	keep := []string{left(host, os.Getpid()), left("other-"+host, gone.Process.Pid), ".overlapse-mine.tmp", "x"}
 	for _, name := range append(keep, left(host, gone.Process.Pid)) {
-		if err := os.MkdirAll(filepath.Join(dir, name, "y"), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, name, "y"), 0o777))
 	}
 	write(t, filepath.Join(dir, "new"))
 	want := append(keep, "new")
@@ -270,9 +253,7 @@ func TestLeftoverFolder(t *testing.T) {
 	}
 	old := filepath.Join(dir, fmt.Sprintf(".overlapse-%s-%d-0123abcd.tmp", host, gone.Process.Pid), keptFolder)
 	for _, lost := range []string{filepath.Join(old, "lost"), filepath.Join(old, "there"), filepath.Join(dir, "there")} {
-		if err := os.MkdirAll(lost, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(lost, 0o777))
 		write(t, filepath.Join(lost, "of-"+filepath.Base(filepath.Dir(lost))))
 	}
 	write(t, filepath.Join(dir, "next"))
@@ -291,13 +272,9 @@ func TestLeftoverFolder(t *testing.T) {
 func TestWithin(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"in/deep", "out"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, d), 0o777))
 	}
-	if err := os.Symlink("../in/deep", filepath.Join(dir, "out", "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("../in/deep", filepath.Join(dir, "out", "link")))
 	for path, want := range map[string]bool{
 		"in": true, "in/new": true, "in/deep/new": true, "out/link/new": true, "in/../out": false, "out": false, "inner": false, "in/none/new": true,
 	} {

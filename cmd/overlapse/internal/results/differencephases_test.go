@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -21,16 +22,10 @@ import (
 // JSON and in the checks, and no number is of both phases.
 func TestPhasesDiffer(t *testing.T) {
 	w := plantest.Served(t, 1)
-	sel, err := engines.ParseSelection("captured,multistream:interleave=2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,multistream:interleave=2"))(t)
 	var out bytes.Buffer
 	con := &cli.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 200}
-	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, true, false))(t)
 	changes := map[string]float64{}
 	for _, row := range r.Rows {
 		if row.Strategy == "multistream" {
@@ -59,13 +54,8 @@ func TestPhasesDiffer(t *testing.T) {
 
 	// So do results that were written.
 	folder := t.TempDir()
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "result.json"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(json.Marshal(r))(t)
+	must.Do(t, os.WriteFile(filepath.Join(folder, "result.json"), text, 0o600))
 	same, err := ofFolders(folder, folder)
 	if err != nil || len(same.Phases) != 2 || same.Phases[0].A.Time != 2_800_000 || same.Phases[1].A.Time != 280_000 {
 		t.Fatalf("%v %+v", err, same)

@@ -15,28 +15,21 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // emitted writes what a selection needs, and returns the files by name and what was said.
 func emitted(t *testing.T, selection string, target plan.Target, where ...string) (map[string]string, string) {
 	t.Helper()
-	sel, err := engines.ParseSelection(selection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection(selection))(t)
 	a := verdict.Advice{Where: where}
 	a.Ways, a.Effort = plan.How(sel[0], target)
 	dir, said := filepath.Join(t.TempDir(), "new", "out"), bytes.Buffer{}
-	if err := Emit(&cli.Console{Err: &said}, &input.Set{}, dir, verdict.Verdict{Strategy: sel[0].Strategy.Name, Advice: &a}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Emit(&cli.Console{Err: &said}, &input.Set{}, dir, verdict.Verdict{Strategy: sel[0].Strategy.Name, Advice: &a}))
 	found := map[string]string{}
 	list, _ := os.ReadDir(dir)
 	for _, f := range list {
-		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Have(os.ReadFile(filepath.Join(dir, f.Name())))(t)
 		found[f.Name()] = string(text)
 	}
 	return found, said.String()

@@ -12,16 +12,14 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // A capture of prefill and decode has a table, rows of CSV and JSON, and a verdict for each; no time is of both.
 func TestRowsOfPhases(t *testing.T) {
 	w := plantest.Served(t, 1)
-	sel, err := engines.ParseSelection("captured,bulk,multistream:interleave=2,onesided:impl=oneshot,ideal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,bulk,multistream:interleave=2,onesided:impl=oneshot,ideal"))(t)
 	var out bytes.Buffer
 	con := &cli.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 120}
 	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, true, false)
@@ -30,9 +28,7 @@ func TestRowsOfPhases(t *testing.T) {
 	}
 	Print(con, r, "served", true, true)
 	page := r.HTML()
-	if err := WriteMarkdown(&out, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteMarkdown(&out, r))
 	for _, want := range []string{
 		"1 prefill step of 2800.0 µs (8192 tokens), 2 decode steps of 280.0 µs (32 tokens)", "time      prefill steps: compute 71 %", "\nprefill steps\n", "\ndecode steps\n",
 		"prefill steps: pass --enable-two-batch-overlap: ", "prefill steps: strategy: multistream interleave=2", "though decode steps take ", "decode steps: keep the captured schedule: ",
@@ -62,10 +58,7 @@ func TestRowsOfPhases(t *testing.T) {
 	if len(times["prefill"]) != 5 || len(times["decode"]) != 5 || len(times[""]) != 1 || recommended != "multistream interleave=2 of prefill" {
 		t.Errorf("rows %v, recommended %q", times, recommended)
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(json.Marshal(r))(t)
 	var result struct {
 		Measured   int64 `json:"measured_ns"`
 		Phases     []plan.PhaseTime
@@ -76,9 +69,7 @@ func TestRowsOfPhases(t *testing.T) {
 			Time   int64 `json:"time_ns"`
 		}
 	}
-	if err := json.Unmarshal(text, &result); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &result))
 	if result.Measured != 0 || len(result.Phases) != 2 || len(result.Verdict.Phases) != 2 || result.Verdict.Strategy != "" {
 		t.Errorf("measured %d, phases %v, verdict %+v", result.Measured, result.Phases, result.Verdict)
 	}
