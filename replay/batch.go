@@ -235,7 +235,7 @@ func (s *sim) admitBatch(id int32, b *batch, g *gpu, p *program.Phase) bool {
 	u := &s.flows.uncontended[b.path]
 	b.at, u.batches = int32(len(u.batches)), append(u.batches, id)
 	admitted := 0
-	if p.Slowdown <= 1 || g.quietOn(b.path) {
+	if !l.besideChannels() || g.quietOn(b.path) {
 		for admitted < b.n && s.flows.Admit(b.path, limitOf(p.Size(), float64(p.Time)), int64(s.now)) {
 			admitted++
 		}

@@ -81,7 +81,7 @@ func drawPlain(t *rapid.T) program.Command {
 	}
 	k.Recipe, k.Each = nil, work(program.Time(rapid.IntRange(1, 50).Draw(t, "time")))
 	if rapid.Bool().Draw(t, "moves bytes") {
-		k.Channels = rapid.Bool().Draw(t, "slowed by channels")
+		k.Channels, k.Fed = rapid.Bool().Draw(t, "slowed by channels"), rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "fed")
 		if rapid.Bool().Draw(t, "in parts") {
 			k.Alike = rapid.IntRange(1, 20).Draw(t, "alike")
 			k.Each = slices.Repeat(k.Each, (k.WGs+k.Alike-1)/k.Alike)

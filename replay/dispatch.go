@@ -34,7 +34,7 @@ type gpu struct {
 	matrix              int     // workgroups of Matrix kernels in a Work or Store phase
 	busy                gauge   // CUs with a workgroup in a Work or Store phase
 	interferenceChanged bool    // is in sim.interfered
-	quiet               []int32 // paths with uncontended flows that channels would slow (Kernel.Channels); none of the GPU's moves bytes
+	quiet               []int32 // paths with uncontended flows that depend on channels (Kernel.Channels); none is on the GPU
 
 	dirty    bool // is in sim.dirty
 	cus      []cu

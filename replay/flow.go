@@ -22,8 +22,12 @@ type classKey struct {
 	onset    float64 // share of the co-run slowdown that any matrix work causes
 	coRun    float64 // co-run slowdown at full interference: divides limit; at least 1
 	channels bool    // coRun is that alongside channels that move bytes
+	fed      float64 // Kernel.Fed
 	weight   float64 // of a member in max-min fair sharing
 }
+
+// coRuns reports whether the limit of the class depends on what runs alongside.
+func (k *classKey) coRuns() bool { return k.coRun > 1 || k.channels }
 
 // flows are the machine's resources, the paths through them, and the classes of the flows
 // on them.
@@ -84,7 +88,7 @@ func (f *flows) classOf(k *classKey) (id int32, isNew bool) {
 		f.index[*k] = id
 	}
 	f.classes[id].key = *k
-	if k.coRun > 1 {
+	if k.coRuns() {
 		f.classes[id].coRunAt = int32(len(f.coRun[k.gpu]))
 		f.coRun[k.gpu] = append(f.coRun[k.gpu], id)
 	}
@@ -100,7 +104,7 @@ func (s *sim) Dropped(id int32) {
 	} else {
 		delete(f.index, c.key)
 	}
-	if c.key.coRun > 1 {
+	if c.key.coRuns() {
 		b := f.coRun[c.key.gpu]
 		last := b[len(b)-1]
 		b[c.coRunAt], f.classes[last].coRunAt = last, c.coRunAt

@@ -18,7 +18,9 @@ import (
 //
 // Channels that move bytes slow compute that waits for memory in turn: the slowdown of a
 // phase of a kernel with Kernel.Channels grows in proportion to the CUs whose channels
-// move bytes (rule I10).
+// move bytes (rule I10). The memory serves all CUs alike: a kernel that fills it loses the
+// part of CUs whose channels move bytes, but not that of CUs whose channels wait. Its other
+// CUs get that (Kernel.Fed, rule M10).
 //
 //	CUs  |cccccc|GGGGGGGGGGGG......|     share = G / (all - c)
 //	     collective   compute
@@ -69,7 +71,7 @@ func (s *sim) interfere() {
 	for _, g := range s.interfered {
 		of := &s.gpus[g]
 		of.interferenceChanged = false
-		if of.moving > 0 {
+		if of.collectives > 0 {
 			for _, path := range of.quiet {
 				s.Contended(path)
 			}
@@ -82,10 +84,10 @@ func (s *sim) interfere() {
 	s.interfered = s.interfered[:0]
 }
 
-// quietOn reports whether no channel of the GPU moves bytes. From the time at which one does, flows on the path
-// that channels slow are in classes.
+// quietOn reports whether no CU of the GPU holds a channel. From the time at which one does, flows on the path
+// that depend on channels are in classes.
 func (g *gpu) quietOn(path int32) bool {
-	if g.moving > 0 {
+	if g.collectives > 0 {
 		return false
 	}
 	if !slices.Contains(g.quiet, path) {
@@ -99,7 +101,9 @@ func (g *gpu) quietOn(path int32) bool {
 func (s *sim) interference(k *classKey) float64 {
 	g := &s.gpus[k.gpu]
 	if k.channels {
-		return machine.Interference(k.coRun, 0, min(1, float64(g.moving)/float64(len(g.cus))))
+		cus := float64(len(g.cus))
+		waiting := min(max(0, float64(g.collectives-g.moving)), cus-1)
+		return machine.Interference(k.coRun, 0, min(1, float64(g.moving)/cus)) * (1 - k.fed*waiting/cus)
 	}
 	occupied, matrix := g.occupied, g.matrix
 	if k.launch != none {

@@ -59,7 +59,16 @@ func (n *naive) share() {
 			}
 			f.key = key
 			most = key.alone() / slow
-			if p.Slowdown > 1 {
+			beside := a.kernel.k.Kind == trace.Compute && a.kernel.k.Channels
+			if beside && p.Size() > 0 {
+				all, held := float64(len(n.gpus[a.gpu].cus)), 0.0
+				for _, c := range n.gpus[a.gpu].cus {
+					if slices.ContainsFunc(c.wgs, func(w *nactor) bool { return w.kernel.k.Kind != trace.Compute }) {
+						held++
+					}
+				}
+				most /= (1 + (key.beside-1)*min(1, moving[a.gpu]/all)) * (1 - a.kernel.k.Fed*min(max(0, held-moving[a.gpu]), all-1)/all)
+			} else if p.Slowdown > 1 {
 				others, rest := whole[a.gpu], 0.0
 				for _, c := range n.gpus[a.gpu].cus {
 					others += min(1, occupied[c])
@@ -77,7 +86,7 @@ func (n *naive) share() {
 					}
 				}
 				share := onset + (1-onset)*min(1, max(0, others)/max(1, rest))
-				if a.kernel.k.Kind == trace.Compute && a.kernel.k.Channels {
+				if beside { // it moves nothing
 					share = min(1, moving[a.gpu]/float64(len(n.gpus[a.gpu].cus)))
 				}
 				most /= 1 + (p.Slowdown-1)*share

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -96,10 +97,7 @@ func TestPriorityNeverPreempts(t *testing.T) {
 			{Name: "low", Commands: []program.Command{kernel("low", low, work(10))}},
 			{Name: "high", Priority: 1, Commands: []program.Command{{Op: program.Delay, Delay: at}, kernel("high", high, work(7))}},
 		})
-		r, err := Simulate(small(1, cus), p, Options{Level: Workgroups})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Have(Simulate(small(1, cus), p, Options{Level: Workgroups}))(t)
 		lastHigh := program.Time(0)
 		for _, s := range r.Run.Spans {
 			if s.Kind == trace.Workgroup && r.Run.NameOf(s) == "high" {
@@ -151,10 +149,7 @@ func TestGangsMoveTogether(t *testing.T) {
 			before := kernel("before", rapid.IntRange(0, 6).Draw(t, "before"), work(program.Time(rapid.IntRange(1, 30).Draw(t, "takes"))))
 			p.GPUs[g].Streams = []program.Stream{{Commands: []program.Command{before}}, {Queue: 1, Commands: []program.Command{gang}}}
 		}
-		r, err := Simulate(m, p, Options{Level: Phases})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Have(Simulate(m, p, Options{Level: Phases}))(t)
 		last, stores, ends := program.Time(0), map[program.Time]int{}, map[program.Time]int{}
 		for _, s := range r.Run.Spans {
 			switch {

@@ -109,6 +109,7 @@ func drawCommand(t *rapid.T, gpus int, name string) program.Command {
 		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
 		Matrix:    rapid.Bool().Draw(t, "matrix"),
 		Channels:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "slowed by channels"),
+		Fed:       rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "fed"),
 		Onset:     rapid.SampledFrom([]float64{0, .25, 1}).Draw(t, "onset"),
 		Free:      rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "free"),
 	}

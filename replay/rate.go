@@ -19,7 +19,12 @@ func (s *sim) beginUncontended(id int32, w *workgroup) bool {
 	if w.path == none || w.alone == 0 || s.slowed(w) > 1 {
 		return false
 	}
-	if l := s.kernels.at(w.launch); w.coRun > 1 && !(l.slowedByChannels() && s.gpus[l.gpu].quietOn(w.path)) {
+	switch l := s.kernels.at(w.launch); {
+	case l.besideChannels():
+		if !s.gpus[l.gpu].quietOn(w.path) {
+			return false
+		}
+	case w.coRun > 1:
 		return false
 	}
 	if !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
@@ -115,9 +120,9 @@ func (s *sim) rejoin(id int32, w *workgroup) {
 
 func (l *launch) computes() bool { return l.kernel.Kind == trace.Compute }
 
-// slowedByChannels reports whether the co-run slowdown of the kernel's phases is that alongside channels
-// (rule I10). A collective's is that alongside compute (rule I1), whatever it states.
-func (l *launch) slowedByChannels() bool { return l.computes() && l.kernel.Channels }
+// besideChannels reports whether the co-run slowdown of the kernel's phases is that alongside channels
+// (rules I10 and M10). A collective's is that alongside compute (rule I1), whatever it states.
+func (l *launch) besideChannels() bool { return l.computes() && l.kernel.Channels }
 
 // settle begins the flows of this instant and solves all rates.
 func (s *sim) settle() {
@@ -214,7 +219,10 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 		k.onset = l.kernel.Onset
 	}
 	if k.coRun > 1 && l.computes() {
-		k.launch, k.channels = w.launch, l.slowedByChannels()
+		k.launch, k.channels = w.launch, l.besideChannels()
+	}
+	if k.path != none && l.besideChannels() {
+		k.channels, k.fed = true, l.kernel.Fed
 	}
 	if k.path == none {
 		if w.op == program.Work {
@@ -271,7 +279,7 @@ func (s *sim) limit(k *classKey) float64 {
 	if k.cu != none {
 		limit /= s.gpus[k.gpu].pipes[k.cu].slow
 	}
-	if k.coRun > 1 {
+	if k.coRuns() {
 		limit /= s.interference(k)
 	}
 	return limit

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -57,10 +58,7 @@ func TestNumbersDecideNothing(t *testing.T) {
 				}
 			}
 		}
-		second, err := Simulate(m, p, Options{Level: Phases})
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := must.Have(Simulate(m, p, Options{Level: Phases}))(t)
 		idle, other := first.Idle(), second.Idle()
 		for i := range idle {
 			idle[i].Flag = others[idle[i].Flag]
@@ -76,10 +74,7 @@ func TestNumbersDecideNothing(t *testing.T) {
 func TestRecordingObservesOnly(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		p, m, deep := drawRun(t, Options{Level: Phases})
-		shallow, err := Simulate(m, p, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		shallow := must.Have(Simulate(m, p, Options{}))(t)
 		if shallow.Makespan != deep.Makespan || !reflect.DeepEqual(shallow.Idle(), deep.Idle()) || !reflect.DeepEqual(shallow.Traffic, deep.Traffic) {
 			t.Fatalf("makespan %d recording kernels, %d recording phases", shallow.Makespan, deep.Makespan)
 		}

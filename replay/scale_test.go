@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -70,11 +71,7 @@ func TestScaledProgramScales(t *testing.T) {
 }
 
 func mustRecord(t *rapid.T, m machine.Machine, p *program.Program) *Result {
-	r, err := Simulate(m, p, Options{Level: Workgroups})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Have(Simulate(m, p, Options{Level: Workgroups}))(t)
 }
 
 // One thing at a time is rounded up to a nanosecond once for each that ends,
@@ -159,9 +156,6 @@ func drawChain(t *rapid.T) (p *program.Program, things program.Time) {
 }
 
 func mustRun(t *rapid.T, m machine.Machine, p *program.Program) program.Time {
-	r, err := Simulate(m, p, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(Simulate(m, p, Options{}))(t)
 	return r.Makespan
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 )
 
@@ -142,11 +143,7 @@ func (r *programReader) words(text string) (words []string, set map[string]strin
 }
 
 func (r *programReader) number(text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return n
+	return must.Have(strconv.Atoi(text))(r)
 }
 
 func (r *programReader) flag(name string) program.Flag {
@@ -280,9 +277,7 @@ func titled(set map[string]string) map[string]string {
 
 func setAll(t testing.TB, of any, set map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(set)) {
-		if err := scripttest.SetField(of, path, set[path]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, scripttest.SetField(of, path, set[path]))
 	}
 }
 

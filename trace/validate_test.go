@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestMain fixes the seed of random tests, unless the command line sets one.
@@ -40,12 +42,8 @@ func validRun() *Run {
 
 // TestValidate breaks one invariant at a time.
 func TestValidate(t *testing.T) {
-	if err := Validate(validRun()); err != nil {
-		t.Fatal(err)
-	}
-	if err := Validate(&Run{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Validate(validRun()))
+	must.Do(t, Validate(&Run{}))
 	for _, c := range []struct {
 		want  string
 		spoil func(r *Run)
@@ -96,9 +94,7 @@ func TestValidateAllocatesPerLaneOnly(t *testing.T) {
 		r.Spans = append(r.Spans, Span{Start: 31, End: 31, Lane: 0, Parent: None, Attr: None})
 	}
 	if n := testing.AllocsPerRun(10, func() {
-		if err := Validate(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Validate(r))
 	}); n > 8 {
 		t.Errorf("%v allocations", n)
 	}
@@ -119,9 +115,7 @@ func TestDeepNesting(t *testing.T) {
 	for i := range 2 { // the later lane is added first
 		parent = b.Add(Span{Start: 0, End: 9, Lane: LaneID(1 - i), Parent: parent, Attr: None})
 	}
-	if err := Validate(b.Finish(Options{})); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Validate(b.Finish(Options{})))
 }
 
 // TestCheckQueues refuses a queue on which all kernels run at the same time.

@@ -127,7 +127,7 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 	}
 	g.Pipe = 1 / together
 	if g.Tiles == 0 && g.rounds == 1 && moves(op) {
-		g.Pipe = min(g.Pipe, pl.Laws().MemoryShare(op, g.WGs))
+		g.Pipe = min(g.Pipe, pl.memoryShare(op, g.WGs))
 	}
 	if op.Shape.Kind == workload.GEMM && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of

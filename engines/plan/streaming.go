@@ -53,7 +53,8 @@ func (p pieces) upTo(n int) float64 {
 func (pl *Planner) streams(op *workload.Op) bool {
 	slots := (int(pl.Machine.GPU.CUs.Value) - pl.mostHeld()) * pl.Laws().Residents(op.Footprint)
 	k := op.Shape.Kind
-	return (k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad || moves(op)) && !op.Tiling.Persistent && op.Tiling.WGs > slots
+	streams := k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad || moves(op)
+	return streams && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
 // mostHeld is the compute units that the channels of a captured collective hold, at most.
@@ -83,7 +84,8 @@ func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
 	g.Footprint.Shared *= per
 	kernel := pl.KernelOf(op, g)
 	slowed := pl.delayed(op)
-	kernel.Channels = slowed > 1
+	kernel.Fed = pl.fed(op)
+	kernel.Channels = slowed > 1 || kernel.Fed > 0
 	read, write := op.Read/float64(cus), op.Write/float64(cus)
 	kernel.Alike, kernel.Each = cus, make([]program.Phase, cut.n())
 	for i := range kernel.Each {
@@ -94,6 +96,29 @@ func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
 		}
 	}
 	return kernel
+}
+
+// fed is how much of what the compute units of collectives that wait would have moved the memory moves for the others
+// (rule M10): nothing while the units bound the kernel, all where the memory does, or where nothing waits for it.
+func (pl *Planner) fed(op *workload.Op) float64 {
+	switch load := pl.Laws().MemoryLoad(op); {
+	case load == 0:
+		return 0
+	case op.Read == 0:
+		return 1
+	default:
+		return 1 - machine.Exposed(load)
+	}
+}
+
+// memoryShare is the share of a compute unit that one of n workgroups takes which move an operation's bytes at once: a unit
+// moves at least its part of the memory's rate. It is 1 where that rate or the bytes are not known.
+func (pl *Planner) memoryShare(op *workload.Op, n int) float64 {
+	load := pl.Laws().MemoryLoad(op)
+	if load == 0 || n <= 0 {
+		return 1
+	}
+	return min(1, load*pl.Machine.GPU.CUs.Value/float64(n))
 }
 
 // delayed is the co-run slowdown of a kernel that moves memory alongside channels on all compute units (rule I10); 0: none.

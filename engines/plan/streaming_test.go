@@ -32,6 +32,7 @@ func TestStreamingKernelFollowsItsBytes(t *testing.T) {
 			parts, held int
 		}{{1, 0}, {3, 0}, {1, 4}, {1, 8}, {1, 16}, {1, 24}, {1, 66}} {
 			op, w := streamer(wgs)
+			op.Read, op.Write = 280e6, 280e6 // the memory moves more: the units bound it
 			pl := &Planner{Machine: m, Workload: w}
 			k := pl.chunkOf(op, 0, c.parts)
 			holder := &program.Kernel{

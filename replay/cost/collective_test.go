@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
@@ -54,10 +55,7 @@ func TestGathersInPlace(t *testing.T) {
 		return l.Time(c, op, bytes, channels)
 	}
 	for _, name := range machine.Names() {
-		m, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(name))(t)
 		for _, ranks := range []int{2, 3, 8, 4 * m.GPUs} {
 			for _, channels := range []int{0, 1, 4, 8, 24, 32} {
 				for _, op := range machine.RecordedOps {
@@ -106,10 +104,7 @@ func TestChannelsOfGathersInPlace(t *testing.T) {
 func TestBoundsOfCollectives(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"h200", "a100", "mi300x", "b200"}).Draw(t, "machine")
-		m, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(name))(t)
 		ranks := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "ranks")
 		l := lawsOf(m.Resize(ranks))
 		l.Workload.Ops = make([]workload.Op, ranks)

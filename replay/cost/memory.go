@@ -58,16 +58,6 @@ func (l *Laws) MemoryLoad(op *workload.Op) float64 {
 	return (op.Read + op.Write) / took / rate
 }
 
-// MemoryShare is the share of a compute unit that one of n workgroups takes which move an operation's bytes at once: a unit
-// moves at least its part of the memory's rate. It is 1 where that rate or the bytes are not known.
-func (l *Laws) MemoryShare(op *workload.Op, n int) float64 {
-	load := l.MemoryLoad(op)
-	if load == 0 || n <= 0 {
-		return 1
-	}
-	return min(1, load*l.Machine.GPU.CUs.Value/float64(n))
-}
-
 // Moving is the seconds in which memory moves the bytes of an operation, at most its time; all of it if its traffic is
 // unknown.
 func (l *Laws) Moving(op *workload.Op) float64 {

@@ -20,6 +20,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
@@ -42,15 +43,9 @@ var tileOf = regexp.MustCompile(`_(?:tilesize)?(\d+)x(\d+)`)
 
 func readMeasured(t *testing.T) (all []measured) {
 	t.Helper()
-	f, err := os.Open("testdata/parts.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Open("testdata/parts.csv"))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Have(csv.NewReader(f).ReadAll())(t)
 	for _, r := range rows[1:] {
 		whole, kernel := r[2], r[11]
 		_, sides, _ := strings.Cut(r[4], "x")
@@ -130,14 +125,9 @@ func TestPartsAgainstHardware(t *testing.T) {
 	}
 	const golden = "testdata/parts.golden"
 	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(b.String()), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(os.ReadFile(golden))(t)
 	if d := cmp.Diff(string(want), b.String()); d != "" {
 		t.Errorf("run with -update if it should:\n%s", d)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const repository = "../../samples/measurements"
@@ -95,19 +97,13 @@ func TestOpen(t *testing.T) {
 			sums := map[string]string{}
 			for name, text := range map[string]string{"a/rows.jsonl": c.rows, "a/traces/t/rank0.json": "{}"} {
 				file := filepath.Join(dir, filepath.FromSlash(name))
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+				must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 				h := sha256.Sum256([]byte(text))
 				sums[name] = hex.EncodeToString(h[:])
 			}
 			index := strings.NewReplacer("TRACESUM", sums["a/traces/t/rank0.json"], "SUM", sums["a/rows.jsonl"]).Replace(c.index)
-			if err := os.WriteFile(filepath.Join(dir, IndexFile), []byte(index), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, IndexFile), []byte(index), 0o644))
 			d, err := Open(dir)
 			switch {
 			case c.want == "" && err != nil:

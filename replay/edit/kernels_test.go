@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What bounds a kernel of a captured graph, whose sizes no trace has, follows from its tile: GEMMs of few rows read
@@ -43,14 +44,8 @@ func TestGraphsOfAnotherGPU(t *testing.T) {
 // median duration of each kernel of each case.
 func recorded(t *testing.T, gpu string) (*workload.Workload, map[[2]string][]int32) {
 	t.Helper()
-	run, err := format.Open(filepath.Join("testdata", "kernels-"+gpu+".json.gz"), format.Options{Context: context.Background()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open(filepath.Join("testdata", "kernels-"+gpu+".json.gz"), format.Options{Context: context.Background()}))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
 	var ranges []trace.Span
 	for _, s := range run.Spans {
 		if s.Kind == trace.Marker && run.Lanes[s.Lane].Kind == trace.HostThread && strings.HasPrefix(run.NameOf(s), "case ") {

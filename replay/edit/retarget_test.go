@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -44,10 +45,7 @@ func TestThereAndBack(t *testing.T) {
 		w := plantest.LiftSample(t, name)
 		from := plantest.H200(t, w.World)
 		for _, other := range machine.Names() {
-			to, err := machine.Load(other)
-			if err != nil {
-				t.Fatal(err)
-			}
+			to := must.Have(machine.Load(other))(t)
 			if to.Launch.Graph.Value == 0 { // an empty kernel takes no time there, whatever it took here
 				continue
 			}
@@ -124,23 +122,13 @@ func machineOf(t *testing.T, name string, gpus int) machine.Machine {
 // onMachine is a workload file on another machine; nil if it does not run there.
 func onMachine(t *testing.T, file, name string) *workload.Workload {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := operator.Parse(strings.NewReader(string(text)), file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile(file))(t)
+	f := must.Have(operator.Parse(strings.NewReader(string(text)), file, nil))(t)
 	run, err := f.Run(machineOf(t, name, max(1, f.Ranks)))
 	if err != nil {
 		return nil
 	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return must.Have(lift.Workload(run, lift.Options{}))(t)
 }
 
 // Laws by hand, from a machine with round numbers to one with twice the memory rate, four

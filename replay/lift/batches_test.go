@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A server writes the trace of a serving engine: its host launches, the device follows.
@@ -167,10 +168,7 @@ func TestForwardPasses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := Workload(run, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Have(Workload(run, Options{}))(t)
 			checkInvariants(t, w)
 			ops := make([]int, len(w.Steps))
 			for i := range w.Ops {
@@ -235,10 +233,7 @@ func TestWarmUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(run, Options{}))(t)
 	if len(w.Steps) != 1 || w.Steps[0].Name != "ProfilerStep#2" || w.Ops[0].Step != 0 {
 		t.Errorf("steps %+v, want the second", w.Steps)
 	}
@@ -273,10 +268,7 @@ func TestStepsEndWithOptimizers(t *testing.T) {
 		return run
 	}
 	steps := func(run *trace.Run) (list []int32, names int) {
-		w, err := Workload(run, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(Workload(run, Options{}))(t)
 		for _, op := range w.Ops {
 			list = append(list, op.Step)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // layers makes a run of two ranks with about n device ops: layers of a
@@ -57,10 +58,7 @@ func BenchmarkLift(b *testing.B) {
 			run := layers(n)
 			b.ReportAllocs()
 			for b.Loop() {
-				w, err := Workload(run, Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				w := must.Have(Workload(run, Options{}))(b)
 				if len(w.Ops) != n || len(w.Pairs) != n/10 {
 					b.Fatalf("%d ops and %d pairs of %d", len(w.Ops), len(w.Pairs), n)
 				}
@@ -94,10 +92,7 @@ func BenchmarkFlow(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		w, err := Workload(run, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		w := must.Have(Workload(run, Options{}))(b)
 		if len(w.Ops) != ops*ranks || len(w.Flow) != len(w.Ops) {
 			b.Fatalf("%d ops", len(w.Ops))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // recordUses gives the kernels of a drawn run accesses: "A w1[0,8) r2.1[0,4)" has the
@@ -107,10 +108,7 @@ func TestFlow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			run := drawing{text: c.text}.run(t)
 			recordUses(t, run, c.uses)
-			w, err := Workload(run, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Have(Workload(run, Options{}))(t)
 			if d := diff.Diff(c.want, showFlow(w)); d != "" {
 				t.Error(d)
 			}
@@ -132,10 +130,7 @@ func TestFlowPasses(t *testing.T) {
 			k.Uses = int32(len(run.Uses))
 		}
 	}
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(run, Options{}))(t)
 	want := [][]workload.Edge{
 		nil,
 		{{Op: 0, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}},
@@ -151,10 +146,7 @@ func TestFlowPasses(t *testing.T) {
 func TestQueries(t *testing.T) {
 	run := drawing{text: "0 7 |A BB C D |"}.run(t)
 	recordUses(t, run, "A w1.1[0,8)\nB r1.1[0,8) w2[0,8)\nC r2[0,8) w1.2[0,8)\nD r2[0,8)")
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(run, Options{}))(t)
 	all := consumersOf(w)
 	for op, want := range [][]int32{{1}, {2, 3}, nil, nil} {
 		if !slices.Equal(all[op], want) {
@@ -246,10 +238,7 @@ func TestGivenSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Workload(drawing{text: "0 7 |A B A B |"}.run(t), Options{Dataflow: list})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(drawing{text: "0 7 |A B A B |"}.run(t), Options{Dataflow: list}))(t)
 	if a, b := w.Ops[0].Shape.String(), w.Ops[1].Shape.String(); a != "gemm 256x512x64 bf16" || b != "gemm 256x64x512 f32" {
 		t.Errorf("%s; %s", a, b)
 	}
@@ -281,10 +270,7 @@ func FuzzCorrections(f *testing.F) {
 func TestFlowOfCopies(t *testing.T) {
 	run := drawing{text: "0 7 |A B |", ranks: []trace.Rank{{ID: 0, World: 3}}}.run(t)
 	recordUses(t, run, "A w1[0,8)\nB r1[0,8)")
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(run, Options{}))(t)
 	read := func(op int32) []workload.Edge {
 		return []workload.Edge{{Op: op, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}}
 	}
@@ -346,10 +332,7 @@ func TestReadsOnTheStreamOfAGather(t *testing.T) {
 			"B stream order only of A, guessed\nC read after write of A, guessed\nK read after write of B, guessed\nK read after write of C, guessed",
 		},
 	} {
-		w, err := Workload(drawing{text: c.text, parts: comms}.run(t), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(Workload(drawing{text: c.text, parts: comms}.run(t), Options{}))(t)
 		sameText(t, "flow of "+c.text, showFlow(w), c.want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -103,10 +104,7 @@ func TestExperts(t *testing.T) {
 			parts['Z'] = part{op: grouping(96, 48, 64, 4)}
 			run := drawing{text: c.text, parts: parts}.run(t)
 			recordUses(t, run, c.uses)
-			w, err := Workload(run, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Have(Workload(run, Options{}))(t)
 			checkInvariants(t, w)
 			sameText(t, "pairs", drawPairs(w), c.want)
 			for _, p := range w.Pairs {
@@ -140,10 +138,7 @@ func TestExpertsOfRandomSizes(t *testing.T) {
 				times = k
 			}
 		}
-		w, err := Workload(drawing{text: "0 7 |AA UU|\n0 9 |         DD SS|", parts: parts}.run(t), Options{})
-		if err != nil {
-			r.Fatal(err)
-		}
+		w := must.Have(Workload(drawing{text: "0 7 |AA UU|\n0 9 |         DD SS|", parts: parts}.run(t), Options{}))(r)
 		found := 0
 		for _, p := range w.Pairs {
 			if p.Experts > 0 {

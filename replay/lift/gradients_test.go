@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A capture writes a Kineto file of one rank, whose host issues kernels of 10 µs each.
@@ -92,18 +93,9 @@ func (c *capture) lift(t *testing.T) *workload.Workload {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "rank0.json")
-	if err := os.WriteFile(file, body, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run, err := format.Open(file, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	must.Do(t, os.WriteFile(file, body, 0o600))
+	run := must.Have(format.Open(file, format.Options{}))(t)
+	return must.Have(Workload(run, Options{}))(t)
 }
 
 // sumsOf lists what every collective reads, and what copies read and are read by.

@@ -9,17 +9,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A captured graph has no operators; the same step launched kernel by kernel gives its
 // kernels their shapes, its all-reduces their sizes, and pairs.
 func TestGraphFromOutside(t *testing.T) {
 	read := func(name string) *trace.Run {
-		run, err := format.Open(filepath.Join(root, stepTraces+name), format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return run
+		return must.Have(format.Open(filepath.Join(root, stepTraces+name), format.Options{}))(t)
 	}
 	graph, outside := read("decode_tp_b32_allreducenccl_graphTrue"), read("decode_tp_b32_allreducenccl_graphFalse")
 	named := assemble.NameGraphs(graph, []*trace.Run{outside})
@@ -27,10 +24,7 @@ func TestGraphFromOutside(t *testing.T) {
 	if !slices.ContainsFunc(named.Ledger.Entries, func(e trace.Entry) bool { return e.Reason == want }) {
 		t.Errorf("no entry %s", want)
 	}
-	w, err := Workload(named, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(named, Options{}))(t)
 	checkInvariants(t, w)
 	for i := range w.Collectives {
 		if c := &w.Collectives[i]; c.Op != trace.AllReduce || c.Bytes != 32*8192*2 || len(c.Members) != 2 {

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // sequence is a run of one rank of a node of 8 GPUs, with a kernel of the length a name on
@@ -40,11 +41,7 @@ func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *wor
 		b.Add(s)
 	}
 	run := b.Finish(trace.Options{Name: t.Name()})
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return must.Have(lift.Workload(run, lift.Options{}))(t)
 }
 
 // A kernel that is compiled for its columns and depth has the tokens of its step as rows.
@@ -133,10 +130,7 @@ func TestWorldOfNode(t *testing.T) {
 
 // The guessed size takes the captured time, by the law that it was guessed with.
 func TestGuessSizes(t *testing.T) {
-	m, err := machine.Load("mi300x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("mi300x"))(t)
 	for _, name := range []string{"ncclDevKernel_AllGather_RING", "ncclDevKernel_AllReduce_Sum_bf16_RING", "ncclDevKernel_AllToAll"} {
 		w := sequence(t, 100_000, "gemm", name)
 		note := lift.GuessSizes(w, &m)
@@ -227,10 +221,7 @@ func TestSizesByRows(t *testing.T) {
 // that nobody captured.
 func TestGuessedSizesFit(t *testing.T) {
 	for _, name := range []string{"mi300x:2", "mi300x:8", "mi300x:16", "h100:8", "h100:16"} {
-		m, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(name))(t)
 		w := sequence(t, 30_000_000, "gemm", "ncclDevKernel_AllReduce_Sum_bf16_RING", "gemm", "ncclDevKernel_AllGather_RING")
 		for i := range w.Collectives { // as many members as the machine has GPUs
 			c := &w.Collectives[i]
@@ -244,10 +235,7 @@ func TestGuessedSizesFit(t *testing.T) {
 			}
 		}
 	}
-	m, err := machine.Load("mi300x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("mi300x"))(t)
 	var names []string
 	for range 3 {
 		names = append(names, "gemm", "add", "ncclDevKernel_AllReduce_Sum_bf16_RING", "mul")
@@ -269,10 +257,7 @@ func TestGuessedSizesFit(t *testing.T) {
 // An engine's own all-reduce has what the library's rate moves behind its barrier, in two shots over 8 ranks four times
 // as much as in one and more; one that is all barrier has no known size.
 func TestGuessedSizesOfShots(t *testing.T) {
-	m, err := machine.Load("mi300x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("mi300x"))(t)
 	sizes := map[string]int64{}
 	for _, name := range []string{"1stage", "2stage"} {
 		for _, took := range []trace.Time{200_000, 3_000} {
@@ -331,14 +316,8 @@ func TestSizeBehindOnAnotherStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
+	m := must.Have(machine.Load("h200"))(t)
 	lift.GuessSizes(w, &m)
 	exact := 0
 	for i := range w.Collectives {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func TestOperatorByNesting(t *testing.T) {
@@ -21,10 +22,7 @@ func TestOperatorByNesting(t *testing.T) {
 		Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: 7, Peer: trace.None}),
 		Attr: b.AddKernel(trace.Kernel{Correlation: 9, Op: trace.None, Comm: trace.None}),
 	})
-	w, err := Workload(b.Finish(trace.Options{}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(b.Finish(trace.Options{}), Options{}))(t)
 	if got := w.Ops[0].Shape.String(); got != "gemm 64x16x32 f32" {
 		t.Errorf("got %q", got)
 	}
@@ -168,10 +166,7 @@ func TestTiling(t *testing.T) {
 			if c.reset { // one row, as readers give equal operators
 				run.Kernels[0].Op = run.Copies[0].Op
 			}
-			w, err := Workload(run, c.o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Have(Workload(run, c.o))(t)
 			checkInvariants(t, w)
 			tl := w.Ops[1].Tiling
 			got := fmt.Sprintf("%d workgroups", tl.WGs)

@@ -6,20 +6,15 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A kernel of the program's own has no operator of the framework around its
 // launch, a library's has; what launching took is the median over calls.
 func TestLaunchers(t *testing.T) {
 	for name, own := range map[string]bool{"moe-down-triton": true, "llama70b-fc2-allreduce": false} {
-		run, err := format.Open("../../samples/"+name, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := Workload(run, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(format.Open("../../samples/"+name, format.Options{}))(t)
+		w := must.Have(Workload(run, Options{}))(t)
 		for i := range w.Ops {
 			if op := &w.Ops[i]; op.Own != (own && op.Kind == trace.Compute) {
 				t.Errorf("%s: %s: own launcher %t", name, op.Name, op.Own)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 var (
@@ -209,10 +210,7 @@ func TestOrderOfFrameworkCalls(t *testing.T) {
 	kernel("H", trace.Compute, 8, 6, 7, 0) // of another stream, not launched by anybody
 	kernel("B", trace.Compute, 7, 12, 14, 3)
 	kernel("E", trace.Compute, 7, 17, 18, 4)
-	w, err := Workload(b.Finish(trace.Options{KeepZero: true}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(b.Finish(trace.Options{KeepZero: true}), Options{}))(t)
 	checkInvariants(t, w)
 	sameText(t, "after", after(w, 0), `
 		A: -; gap 1
@@ -229,10 +227,7 @@ func TestQueuesOfTwoDevices(t *testing.T) {
 		lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Device: device, ID: 7, Peer: trace.None})
 		b.Add(trace.Span{Start: 0, End: 10, Name: b.Intern("k"), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Compute})
 	}
-	w, err := Workload(b.Finish(trace.Options{}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(b.Finish(trace.Options{}), Options{}))(t)
 	if a, b := w.Ops[0].Queue, w.Ops[1].Queue; a != 7 || b != 8 {
 		t.Errorf("queues %d and %d, want 7 and 8", a, b)
 	}
@@ -260,10 +255,7 @@ func TestOrderOfRecordedEvents(t *testing.T) {
 		{Stream: 9, On: 7},    // without calls
 		{Stream: 9, On: 7, Record: correlationOf('B'), Correlation: correlationOf('C'), Device: 1},
 	}
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(run, Options{}))(t)
 	checkInvariants(t, w)
 	sameText(t, "after", after(w, 0), `
 		A: -; gap 1

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A kernel that begins beside the end of the one in front of it on its stream waits for that one's results, where GPUs
@@ -24,10 +25,7 @@ func TestProgrammaticLaunch(t *testing.T) {
 			s.Attr = b.AddKernel(trace.Kernel{Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None})
 			b.Add(s)
 		}
-		w, err := lift.Workload(b.Finish(trace.Options{}), lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(lift.Workload(b.Finish(trace.Options{}), lift.Options{}))(t)
 		if op := w.Ops[1]; op.Start != c.want || len(op.After) != map[bool]int{true: 1}[c.want == 100] {
 			t.Errorf("capability %d, ends %v: starts at %d behind %v, want %d", c.capability, c.ends, op.Start, op.After, c.want)
 		}
@@ -50,10 +48,7 @@ func TestOverlapsDoNotShowRecording(t *testing.T) {
 			s.Attr = b.AddKernel(trace.Kernel{Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None})
 			b.Add(s)
 		}
-		w, err := lift.Workload(b.Finish(trace.Options{}), lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(lift.Workload(b.Finish(trace.Options{}), lift.Options{}))(t)
 		text := ""
 		for i := range w.Ops {
 			text += fmt.Sprintln(w.Ops[i].Name, w.Ops[i].Start, w.Ops[i].End)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Dependencies between the nodes of a captured graph are exact, and between nodes there are no
@@ -40,14 +41,8 @@ func TestStatedDependencies(t *testing.T) {
 		events = append(events, fmt.Sprintf(`{"ph":"s","id":%d,"pid":0,"tid":%d,"ts":%d,"cat":"ac2g"},{"ph":"f","id":%d,"pid":0,"tid":%d,"ts":%d,"cat":"ac2g"}`,
 			1<<40+i, a[0], a[1], 1<<40+i, a[2], a[3]))
 	}
-	run, err := chrome.Read(strings.NewReader(`{"traceEvents":[`+strings.Join(events, ",")+`]}`), chrome.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(chrome.Read(strings.NewReader(`{"traceEvents":[`+strings.Join(events, ",")+`]}`), chrome.Options{}))(t)
+	w := must.Have(Workload(run, Options{}))(t)
 	checkInvariants(t, w)
 	var got []string
 	for i := range w.Ops {

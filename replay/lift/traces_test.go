@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
@@ -25,15 +26,9 @@ func open(t testing.TB, path string, o Options) *workload.Workload {
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("no %s alongside the checkout", path)
 	}
-	run, err := format.Open(path, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open(path, format.Options{}))(t)
 	run.Name = filepath.Base(path)
-	w, err := Workload(run, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(run, o))(t)
 	checkInvariants(t, w)
 	return w
 }
@@ -123,9 +118,7 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)

@@ -10,15 +10,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func mustParse(t *testing.T, text string) Machine {
 	t.Helper()
-	m, err := Parse(strings.NewReader(text), "dir/mine.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Have(Parse(strings.NewReader(text), "dir/mine.yaml"))(t)
 }
 
 func TestBaseAloneIsTheProfile(t *testing.T) {
@@ -63,9 +61,7 @@ func TestEmptyListDropsATable(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := WriteYAML(m, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteYAML(m, &b))
 	if d := cmp.Diff(m, mustParse(t, b.String())); d != "" {
 		t.Error(d)
 	}

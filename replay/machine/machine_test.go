@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 var update = flag.Bool("update", false, "rewrite profiles and goldens")
@@ -77,14 +79,9 @@ func TestProfilesAreCanonical(t *testing.T) {
 		if bytes.Contains(text, []byte("\nbase: ")) {
 			continue // what differs from another profile
 		}
-		m, err := Parse(bytes.NewReader(text), file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(Parse(bytes.NewReader(text), file))(t)
 		var b bytes.Buffer
-		if err := WriteYAML(m, &b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteYAML(m, &b))
 		Golden(t, file, b.String())
 		if m.Profile != name {
 			t.Errorf("%s holds profile %s", file, m.Profile)
@@ -102,9 +99,7 @@ func TestPrintedMachinesReadBack(t *testing.T) {
 				continue // a ring or torus that has fewer
 			}
 			var b bytes.Buffer
-			if err := WriteYAML(m, &b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, WriteYAML(m, &b))
 			again, err := Parse(&b, profile+".yaml")
 			if err != nil {
 				t.Fatalf("%s: %v", m.Name, err)
@@ -123,10 +118,7 @@ func TestPrintedMachinesReadBack(t *testing.T) {
 func TestNamesLoad(t *testing.T) {
 	for _, profile := range Names() {
 		for gpus := 1; gpus <= 16; gpus++ {
-			m, err := mustLoad(t, profile).Sized(gpus)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Have(mustLoad(t, profile).Sized(gpus))(t)
 			if again := mustLoad(t, m.Name); again.Profile != profile || again.GPUs != gpus {
 				t.Errorf("%s loads %s with %d GPUs", m.Name, again.Profile, again.GPUs)
 			}
@@ -150,10 +142,7 @@ func TestAmbiguousNames(t *testing.T) {
 func TestNodesBeyondTheFabric(t *testing.T) {
 	bare := mustLoad(t, "h200")
 	bare.Network, bare.Library.Network = Network{}, Network{}
-	m, err := bare.Sized(16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(bare.Sized(16))(t)
 	if m.Nodes() != 2 || m.PerNode() != 8 || m.Network.Egress.Value != 50e9 || !m.AssumedNetwork() || m.Library.Network != m.Network {
 		t.Errorf("%s: %d nodes of %d, NICs of %s, assumed: %v", m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.AssumedNetwork())
 	}
@@ -201,11 +190,7 @@ func TestAssumptions(t *testing.T) {
 
 func mustLoad(t testing.TB, name string) Machine {
 	t.Helper()
-	m, err := Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Have(Load(name))(t)
 }
 
 // Rates of a profile do not contradict each other: a collective's links carry no more than
@@ -245,10 +230,7 @@ func TestOrigins(t *testing.T) {
 		"v100":   func(o Origin) bool { return o.Measured == 0 },
 		"h800":   func(o Origin) bool { return o.Measured == 0 },
 	} {
-		m, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(Load(name))(t)
 		if o := OriginOf(m); !want(o) {
 			t.Errorf("%s: %+v", name, o)
 		}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -107,10 +108,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	good, err := os.ReadFile("testdata/profile.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := must.Have(os.ReadFile("testdata/profile.yaml"))(f)
 	f.Add(string(good))
 	f.Add("gpu: {cus: {value: 1, source: x}}")
 	f.Add("base: h100\ngpu: {groups: [[2, 66]], cus: 132}\nnetwork: {node: 8}")
@@ -123,9 +121,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var b strings.Builder
-		if err := WriteYAML(m, &b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteYAML(m, &b))
 		again, err := Parse(strings.NewReader(b.String()), "f.yaml")
 		if err != nil {
 			t.Fatalf("written and not readable: %v\n%s", err, b.String())
@@ -138,10 +134,7 @@ func FuzzParse(f *testing.F) {
 
 func ReadFile(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Have(os.ReadFile(name))(t)
 	return string(b)
 }
 
@@ -149,9 +142,7 @@ func ReadFile(t *testing.T, name string) string {
 func Golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	if d := cmp.Diff(ReadFile(t, file), got); d != "" {

@@ -4,24 +4,20 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What a profile assumes to be as on h200 is what h200 has, also after h200 was measured again. AMD's GPUs and older
 // ones assume ratios of it, which their sources state.
 func TestAssumedAsMeasured(t *testing.T) {
-	h200, err := Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h200 := must.Have(Load("h200"))(t)
 	want := map[string]Entry{}
 	for _, e := range Entries(&h200) {
 		want[e.Key] = e
 	}
 	for _, name := range []string{"h100", "h800"} {
-		m, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(Load(name))(t)
 		n := 0
 		for _, e := range Entries(&m) {
 			of := want[e.Key]

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Between ways of one library only what the rules say differs: a direct
@@ -15,10 +16,7 @@ import (
 // slices and writes one where the ring's last step reads two and writes one; LL
 // carries twice the bytes; the best of all ways is the library's own choice.
 func TestWays(t *testing.T) {
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("h200"))(t)
 	l := &m.Library
 	for _, c := range []struct {
 		op   trace.CollectiveOp
@@ -57,10 +55,7 @@ func TestWays(t *testing.T) {
 // 2.30) gains 1.14 over a ring with 5 GPUs and 1.29 with 8, and does not take it with 4. Small
 // buffers do not gain.
 func TestSumsInTheSwitch(t *testing.T) {
-	m, err := machine.Load("h100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("h100"))(t)
 	l := &m.Library
 	for _, c := range []struct {
 		ranks, channels int
@@ -84,10 +79,7 @@ func TestSumsInTheSwitch(t *testing.T) {
 }
 
 func TestWaysRefused(t *testing.T) {
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("h200"))(t)
 	for _, c := range []struct {
 		op   trace.CollectiveOp
 		top  machine.Topology

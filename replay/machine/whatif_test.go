@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -33,14 +34,8 @@ func TestParseWhatIf(t *testing.T) {
 // A factor of 1 changes nothing, and no factor changes the machine that it is applied to.
 func TestWhatIfKeepsTheMachine(t *testing.T) {
 	for _, name := range machine.Names() {
-		m, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(name))(t)
+		again := must.Have(machine.Load(name))(t)
 		for _, p := range machine.Properties {
 			one := machine.WhatIf{{Name: p.Name, By: 1}}.Of(m)
 			if a, b := m.Tiling(4096, 4096, 4096).Seconds, one.Tiling(4096, 4096, 4096).Seconds; a != b {
@@ -59,10 +54,7 @@ func TestWhatIfKeepsTheMachine(t *testing.T) {
 func TestFasterLaws(t *testing.T) {
 	names := machine.Names()
 	rapidtest.Check(t, func(t *rapid.T) {
-		m, err := machine.Load(rapid.SampledFrom(names).Draw(t, "machine"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(rapid.SampledFrom(names).Draw(t, "machine")))(t)
 		p := rapid.SampledFrom(machine.Properties).Draw(t, "property")
 		by := rapid.Float64Range(1, 20).Draw(t, "factor")
 		if p.Name == "latency" {

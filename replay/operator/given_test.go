@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const mlp = "operator: gemm+gemm\nmachine: v100x1\ntype: f16\nshape: {m: 512, k: 12288, hidden: 6144, n: 12288}\nkernel: {tile: 256x128, threads: 256, registers: 128}\n"
@@ -26,14 +27,8 @@ func TestParseWithOtherValues(t *testing.T) {
 // TestSplit checks the grid of a GEMM whose tiles are split along K, and what its parts
 // move through memory beyond the operands.
 func TestSplit(t *testing.T) {
-	f, err := Parse(strings.NewReader(mlp), "w.yaml", map[string]string{"kernel.split": "2 1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := f.Run(machinetest.Load(t, "v100x1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(Parse(strings.NewReader(mlp), "w.yaml", map[string]string{"kernel.split": "2 1"}))(t)
+	run := must.Have(f.Run(machinetest.Load(t, "v100x1")))(t)
 	var wgs []int
 	for _, s := range run.Spans {
 		if s.Kind == trace.Compute {
@@ -60,10 +55,7 @@ func TestTimes(t *testing.T) {
 		{map[string]string{"times": "800"}, [3]trace.Time{}, "1 times for 2 compute kernels (give 2, in µs)"},
 		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than its launch and the wait for it, 8.8 µs"},
 	} {
-		f, err := Parse(strings.NewReader(mlp), "w.yaml", c.set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Have(Parse(strings.NewReader(mlp), "w.yaml", c.set))(t)
 		run, err := f.Run(m)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -90,10 +82,7 @@ func TestLibraryGrids(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := f.Run(machinetest.Load(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(f.Run(machinetest.Load(t, name)))(t)
 		for _, s := range run.Spans {
 			if s.Kind == trace.Compute && run.Setup(run.Kernel(s)).WGs() != want {
 				t.Errorf("%s: %d workgroups, want %d", name, run.Setup(run.Kernel(s)).WGs(), want)

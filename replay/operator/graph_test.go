@@ -8,23 +8,14 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func graphRun(t *testing.T, text string) *trace.Run {
 	t.Helper()
-	f, err := Parse(strings.NewReader(text), "graph.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := f.Run(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	f := must.Have(Parse(strings.NewReader(text), "graph.yaml", nil))(t)
+	m := must.Have(machine.Load("h200"))(t)
+	return must.Have(f.Run(m))(t)
 }
 
 // A repeated layer with its collective in a group of two of four ranks: sizes are products and
@@ -180,17 +171,11 @@ func TestGraphErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("h200"))(t)
 	if _, err := f.Run(m); err == nil || !strings.Contains(err.Error(), "group odd of 3 ranks does not divide") {
 		t.Errorf("got %v", err)
 	}
-	f, err = Parse(strings.NewReader("machine: h200:1\ntype: bf16\ngraph: [{op: all_reduce, count: 1024}]\n"), "graph.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f = must.Have(Parse(strings.NewReader("machine: h200:1\ntype: bf16\ngraph: [{op: all_reduce, count: 1024}]\n"), "graph.yaml", nil))(t)
 	if alone, err := m.Sized(1); err != nil {
 		t.Error(err)
 	} else if _, err := f.Run(alone); err == nil || err.Error() != "graph.yaml:line 1: nothing runs on the 1 GPU of h200:1: a collective of one rank moves nothing (choose one with more GPUs)" {

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // gemmFile is a GEMM and an all-to-all with durations that are easy to compute by hand.
@@ -23,34 +24,19 @@ shape: {m: 8192, n: 4096, k: 3584}
 
 func load(t *testing.T, name string) machine.Machine {
 	t.Helper()
-	m, err := machine.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Have(machine.Load(name))(t)
 }
 
 // runOf returns the run of a file's text on a machine.
 func runOf(t *testing.T, text, on string) *trace.Run {
 	t.Helper()
-	f, err := operator.Parse(strings.NewReader(text), "w.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := f.Run(load(t, on))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	f := must.Have(operator.Parse(strings.NewReader(text), "w.yaml", nil))(t)
+	return must.Have(f.Run(load(t, on)))(t)
 }
 
 func lifted(t *testing.T, run *trace.Run) *workload.Workload {
 	t.Helper()
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return must.Have(lift.Workload(run, lift.Options{}))(t)
 }
 
 // ops are the names of a rank's operations.
@@ -314,10 +300,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(gemmFile)
 	f.Add("operator: gemm+gemm\nmachine: v100:1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")
 	f.Add("machine: h200:4\ntype: bf16\nshape: {a: 2048}\ngroups: {g: 2}\ngraph:\n  - {op: gemm, m: a, n: 3*a/2, k: a, name: x}\n  - {op: all_reduce, count: a*a, group: g, stream: s, after: [x]}")
-	m, err := machine.Load("mi210:4")
-	if err != nil {
-		f.Fatal(err)
-	}
+	m := must.Have(machine.Load("mi210:4"))(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := operator.Parse(strings.NewReader(text), "w.yaml", nil)
 		if err != nil {

@@ -144,6 +144,8 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 		return errors.New("no recipe")
 	case k.Alike < 0 || k.Alike > 0 && (k.Tiles > 0 || len(k.Each)*k.Alike < k.WGs):
 		return fmt.Errorf("%d phases of %d tiles each for %d workgroups", len(k.Each), k.Alike, k.WGs)
+	case !(k.Fed >= 0 && k.Fed <= 1):
+		return fmt.Errorf("fed: share %g (want 0 to 1)", k.Fed)
 	case !(k.Lag >= 0 && k.Lag <= 1):
 		return fmt.Errorf("lag %g (want 0 to 1)", k.Lag)
 	case !(k.Pipe >= 0 && k.Pipe <= 1024):

@@ -59,7 +59,7 @@ func (d *digest) kernel(k *Kernel) {
 	add(d, k.Name)
 	add(d, [...]int{int(k.Kind), k.WGs, k.Tiles, k.Owned, k.Alike, k.Cluster})
 	add(d, [...]bool{k.Free, k.Matrix, k.Channels, k.Merged, k.Recipe == nil, k.Prologue == nil, k.Epilogue == nil, k.Comm == nil})
-	add(d, [...]float64{k.Onset, k.CommShare, k.Pipe, k.Lag})
+	add(d, [...]float64{k.Onset, k.Fed, k.CommShare, k.Pipe, k.Lag})
 	add(d, k.Footprint)
 	add(d, k.Attr)
 	add(d, k.Setup)

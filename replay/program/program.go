@@ -188,6 +188,7 @@ type Kernel struct {
 	Matrix    bool               // its Work uses matrix instructions, which lower the clock of the whole GPU (Onset)
 	Onset     float64            // 0 to 1: share of the co-run slowdown (Phase.Slowdown) that one working workgroup of a Matrix kernel causes
 	Channels  bool               // Phase.Slowdown of this Compute kernel holds alongside workgroups of other kinds, on all CUs, that work, instead of alongside compute
+	Fed       float64            // 0 to 1, of a kernel with Channels: how much of the part of CUs whose collectives wait the memory gives to its others
 	Merged    bool               // each workgroup stands for several; workgroups are not recorded
 	// CommShare, if over 0, is the share of this GPU's memory that ComputeFirst guarantees
 	// communication, from this kernel's start until the next kernel that sets one starts.

@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // benchmarkEvents is the number of events of one rank of the eight-rank job that HTA
@@ -18,9 +19,7 @@ const benchmarkEvents = 525005
 func syntheticBytes(b *testing.B) []byte {
 	b.Helper()
 	var out bytes.Buffer
-	if err := synthetic(&out, 0, 8, benchmarkEvents); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, synthetic(&out, 0, 8, benchmarkEvents))
 	return out.Bytes()
 }
 
@@ -63,24 +62,16 @@ func BenchmarkReadGzip(b *testing.B) {
 	in := syntheticBytes(b)
 	packed := packed(in)
 	benchmark(b, len(in), func() (*trace.Run, error) {
-		r, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			b.Fatal(err)
-		}
+		r := must.Have(gzip.NewReader(bytes.NewReader(packed)))(b)
 		return Read(r, Options{File: "rank0.json"})
 	})
 }
 
 func BenchmarkWrite(b *testing.B) {
-	run, err := Read(bytes.NewReader(syntheticBytes(b)), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	run := must.Have(Read(bytes.NewReader(syntheticBytes(b)), Options{}))(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Write(io.Discard, run, nil, nil, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Write(io.Discard, run, nil, nil, nil))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(run.Spans)), "ns/span")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A copy that a collective issued itself goes to a peer; one of an operator within the
@@ -20,10 +21,7 @@ func TestCopyEngineCollective(t *testing.T) {
 {"ph":"X","cat":"gpu_memcpy","name":"Memcpy PtoP (Device -> Device)","pid":0,"tid":22,"ts":135,"dur":30,"args":{"correlation":7,"External id":1,"device":0,"stream":22,"bytes":128}},
 {"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoD (Device -> Device)","pid":0,"tid":7,"ts":200,"dur":30,"args":{"correlation":8,"External id":2,"device":0,"stream":7,"bytes":128}}
 ]}`
-	run, err := Read(strings.NewReader(text), Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(strings.NewReader(text), Options{File: "rank0.json"}))(t)
 	var dirs []trace.CopyDir
 	for _, s := range run.Spans {
 		if c := run.Copy(s); c != nil {
@@ -51,18 +49,10 @@ func TestCopiesBetweenBarriers(t *testing.T) {
 {"ph":"X","cat":"gpu_memcpy","name":"Memcpy PtoP (Device -> Device)","pid":0,"tid":34,"ts":106,"dur":60,"args":{"stream":34,"correlation":8,"External id":3,"bytes":4096}},
 {"ph":"X","cat":"kernel",` + barrier + `,"ts":168,"dur":4,"args":{"stream":34,"correlation":9,"grid":[1,1,1],"block":[32,1,1]}}
 ]}`
-	run, err := Read(strings.NewReader(text), Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(strings.NewReader(text), Options{File: "rank0.json"}))(t)
 	var file bytes.Buffer
-	if err := WriteRank(&file, run, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	again, err := Read(&file, Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteRank(&file, run, 0, nil))
+	again := must.Have(Read(&file, Options{File: "rank0.json"}))(t)
 	for _, run := range []*trace.Run{run, again} {
 		if len(run.Collectives) != 1 {
 			t.Fatalf("%d collectives", len(run.Collectives))

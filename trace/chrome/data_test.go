@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // shared is the folder next to the checkout with traces that are not part of it.
@@ -32,19 +33,12 @@ func needShared(t testing.TB) {
 // open returns a file's bytes as JSON.
 func open(t testing.TB, path string) io.Reader {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Open(path))(t)
 	t.Cleanup(func() { f.Close() })
 	if !strings.HasSuffix(path, ".gz") {
 		return f
 	}
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return z
+	return must.Have(gzip.NewReader(f))(t)
 }
 
 // The manifest has counts of each file, made by an independent script.
@@ -58,10 +52,7 @@ var (
 // TestManifest compares every JSON trace of the collection with the manifest.
 func TestManifest(t *testing.T) {
 	needShared(t)
-	manifest, err := os.ReadFile(filepath.Join(shared, "traces/MANIFEST.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest := must.Have(os.ReadFile(filepath.Join(shared, "traces/MANIFEST.md")))(t)
 	rows := manifestRow.FindAllStringSubmatch(string(manifest), -1)
 	if len(rows) < 25 {
 		t.Fatalf("only %d rows in the manifest", len(rows))
@@ -74,10 +65,7 @@ func TestManifest(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run, err := Read(open(t, path), Options{File: name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Read(open(t, path), Options{File: name}))(t)
 			checkRun(t, run)
 			phases := map[string]int{}
 			for _, m := range manifestPhase.FindAllStringSubmatch(rest, -1) {
@@ -163,9 +151,7 @@ func naive(t *testing.T, r io.Reader) (events []naiveEvent) {
 		} `json:"traceEvents"`
 	}
 	d := json.NewDecoder(r)
-	if err := d.Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Decode(&doc))
 	for _, e := range doc.Events {
 		if e.Cat != "kernel" && e.Cat != "gpu_memcpy" && e.Cat != "gpu_memset" {
 			continue
@@ -214,10 +200,7 @@ func TestAgainstNaiveTwin(t *testing.T) {
 		return strings.Compare(fmt.Sprintf("%20d %d %s", a.Start, a.Stream, a.Name), fmt.Sprintf("%20d %d %s", b.Start, b.Stream, b.Name))
 	}
 	for _, path := range paths {
-		run, err := Read(open(t, path), Options{File: path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(Read(open(t, path), Options{File: path}))(t)
 		checkRun(t, run)
 		got, want := deviceEvents(run), naive(t, open(t, path))
 		slices.SortFunc(got, order)

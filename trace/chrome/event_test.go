@@ -13,6 +13,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // FuzzEvent: an event has the same lex.Members as with encoding/json.
@@ -55,10 +56,7 @@ func FuzzEvent(f *testing.F) {
 // TestWindowPiecesDoNotMatter reads the same bytes in pieces of every size.
 func TestWindowPiecesDoNotMatter(t *testing.T) {
 	const in = `{"x":[1,[2,{"y":"z"}],{}],"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":1}, {}, 7],"otherData":{"k":"v"}}`
-	want, err := Read(strings.NewReader(in), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(Read(strings.NewReader(in), Options{}))(t)
 	for size := 1; size < 40; size++ {
 		got, err := Read(&pieces{[]byte(in), size}, Options{})
 		if err != nil {
@@ -94,10 +92,7 @@ func TestStrides(t *testing.T) {
 		operator(10, "[5,2,4]", "[8,4,1]") + operator(20, "[5,2,4]", "[4,20,1]") + operator(30, "[5,2,4]", "[4,20,1]") +
 		operator(40, "[5,1,4]", "[4,4,1]") + operator(50, "[5,1,4]", "[4,20,1]") + operator(60, "[5,2,4]", "[8,4]") +
 		`{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":200,"dur":10,"args":{"External id":10,"device":0,"stream":7,"correlation":1}}]}`
-	run, err := Read(strings.NewReader(in), Options{File: "a.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(strings.NewReader(in), Options{File: "a.json"}))(t)
 	of := func(run *trace.Run) (list []string) {
 		for _, o := range run.Operators {
 			list = append(list, fmt.Sprint(o.Dims[0], o.Strides))
@@ -109,16 +104,11 @@ func TestStrides(t *testing.T) {
 		t.Error(diff)
 	}
 	var file strings.Builder
-	if err := WriteRank(&file, run, 0, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteRank(&file, run, 0, nil))
 	if !strings.Contains(file.String(), `"Input Strides":[[4,20,1],[4,1],[]]`) {
 		t.Errorf("%s lacks the strides", file.String())
 	}
-	again, err := Read(strings.NewReader(file.String()), Options{File: "b.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Have(Read(strings.NewReader(file.String()), Options{File: "b.json"}))(t)
 	if got := slices.Compact(of(again)); !slices.Equal(got, want[:4]) {
 		t.Errorf("read again: %q", got)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Further arrows begin and end within their slices, counters belong to their ranks, and
@@ -21,14 +22,10 @@ func TestWriteFlows(t *testing.T) {
 	}
 	run := b.Finish(trace.Options{KeepZero: true})
 	var plain, with bytes.Buffer
-	if err := chrome.Write(&plain, run, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chrome.Write(&plain, run, nil, nil, nil))
 	flows := []chrome.Flow{{From: 0, To: 2, Left: 8, Came: 20, Name: "flag \"1\""}}
 	counters := []chrome.Counter{{Rank: 0, Name: "GB/s", At: []trace.Time{0, 8}, Values: []float64{1.5, 0}}}
-	if err := chrome.Write(&with, run, nil, flows, counters); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chrome.Write(&with, run, nil, flows, counters))
 	var file struct {
 		TraceEvents []struct {
 			Ph, Name string
@@ -37,9 +34,7 @@ func TestWriteFlows(t *testing.T) {
 			Args     struct{ Value float64 }
 		}
 	}
-	if err := json.Unmarshal(with.Bytes(), &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(with.Bytes(), &file))
 	var got []any
 	for _, e := range file.TraceEvents {
 		switch e.Ph {

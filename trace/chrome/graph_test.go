@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A graph of five nodes as PyTorch's CUPTI exporter writes it (torch/profiler/_cupti/monitor_trace.py):
@@ -49,13 +50,8 @@ func graphFile() string {
 }
 
 func TestGraphNodes(t *testing.T) {
-	run, err := Read(strings.NewReader(graphFile()), Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := trace.Validate(run); err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(strings.NewReader(graphFile()), Options{File: "rank0.json"}))(t)
+	must.Do(t, trace.Validate(run))
 	name := func(id trace.SpanID) string { return strings.SplitN(run.NameOf(run.Spans[id]), "_", 2)[0] }
 	of := func(id trace.SpanID) string {
 		s := run.Spans[id]

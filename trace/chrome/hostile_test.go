@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestHostileShapes reads traces whose events all differ in one field, the worst case
@@ -35,10 +36,7 @@ func TestHostileShapes(t *testing.T) {
 			for i := range n {
 				fmt.Fprintf(&b, c.event+",\n", i)
 			}
-			run, err := Read(strings.NewReader(b.String()), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Read(strings.NewReader(b.String()), Options{}))(t)
 			if len(run.Spans) != n {
 				t.Errorf("%d spans of %d events", len(run.Spans), n)
 			}
@@ -54,10 +52,7 @@ func TestHostileHeader(t *testing.T) {
 		fmt.Fprintf(&b, `,{"pg_name":"%d","pg_size":2,"ranks":[0,1]}`, i)
 	}
 	b.WriteString(`]},"traceEvents":[{"ph":"X","cat":"kernel","name":"nccl","ts":1,"dur":1,"pid":1,"tid":1,"args":{"Collective name":"send","Dst Rank":4000000000,"In msg nelems":9223372036854775807,"dtype":"Double","Group size":-5}}]}`)
-	run, err := Read(strings.NewReader(b.String()), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(strings.NewReader(b.String()), Options{}))(t)
 	if c := run.Comms[0]; len(run.Groups) < 100_000 || c.Peer != trace.None || c.Bytes() != 0 {
 		t.Errorf("%d groups, %+v", len(run.Groups), c)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // BenchmarkEightRanks reads a job that HTA reads in 142 s with over 1 GB: 8 ranks of
@@ -31,10 +32,7 @@ func BenchmarkEightRanks(b *testing.B) {
 	b.SetBytes(size)
 	spans := 0
 	for b.Loop() {
-		run, err := format.Open(dir, format.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		run := must.Have(format.Open(dir, format.Options{}))(b)
 		spans = len(run.Spans)
 		if m := overlap.Collect(run).Metrics(); len(m.Ranks) != ranks {
 			b.Fatalf("metrics of %d ranks", len(m.Ranks))
@@ -52,22 +50,12 @@ func BenchmarkEightRanks(b *testing.B) {
 // writeRank writes the trace of a rank and returns its size before compression.
 func writeRank(b *testing.B, path string, rank, world, events int) int64 {
 	b.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Have(os.Create(path))(b)
 	defer f.Close()
-	z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
-	if err != nil {
-		b.Fatal(err)
-	}
+	z := must.Have(gzip.NewWriterLevel(f, gzip.BestSpeed))(b)
 	c := &counter{w: z}
-	if err := chrome.Synthetic(c, rank, world, events); err != nil {
-		b.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, chrome.Synthetic(c, rank, world, events))
+	must.Do(b, z.Close())
 	return c.n
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // readWithLibrary is Read on the tokens of a library, for well-formed files of one
@@ -116,17 +117,9 @@ func argsOfLibrary(in *jsontext.Decoder, a *args, hold func(jsontext.Value) []by
 
 func TestLibraryTwin(t *testing.T) {
 	var b bytes.Buffer
-	if err := synthetic(&b, 1, 8, 3000); err != nil {
-		t.Fatal(err)
-	}
-	want, err := readWithLibrary(bytes.NewReader(b.Bytes()), Options{File: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := Read(&b, Options{File: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, synthetic(&b, 1, 8, 3000))
+	want := must.Have(readWithLibrary(bytes.NewReader(b.Bytes()), Options{File: "a"}))(t)
+	got := must.Have(Read(&b, Options{File: "a"}))(t)
 	if d := sameRun(want, got); d != "" {
 		t.Error(d)
 	}
@@ -144,10 +137,7 @@ func BenchmarkLibraryGzip(b *testing.B) {
 	in := syntheticBytes(b)
 	packed := packed(in)
 	benchmark(b, len(in), func() (*trace.Run, error) {
-		r, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			b.Fatal(err)
-		}
+		r := must.Have(gzip.NewReader(bytes.NewReader(packed)))(b)
 		return readWithLibrary(r, Options{File: "rank0.json"})
 	})
 }

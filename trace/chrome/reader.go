@@ -1,6 +1,7 @@
 package chrome
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"strings"
@@ -261,9 +262,11 @@ func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
 // complete adds an X event.
 func (d *reader) complete(e *event) {
 	c := categoryOf(e.cat)
-	if c == pythonFrame { // they can be most of a file
-		d.note(trace.Skipped, "frame of a Python function", e.pos)
-		return
+	if c == pythonFrame { // they can be most of a file; those of modules tell layers
+		if c = annotation; !bytes.HasPrefix(lex.Unquote(e.name), []byte("nn.Module: ")) {
+			d.note(trace.Skipped, "frame of a Python function", e.pos)
+			return
+		}
 	}
 	start, ok := d.start(e)
 	if !ok {

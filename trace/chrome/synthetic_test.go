@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // synthetic writes a Kineto file of one rank with exactly n events, similar to a
@@ -86,13 +87,8 @@ var kernels = [...]string{
 func TestSynthetic(t *testing.T) {
 	const events = 6001
 	var b bytes.Buffer
-	if err := synthetic(&b, 3, 8, events); err != nil {
-		t.Fatal(err)
-	}
-	run, err := Read(&b, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, synthetic(&b, 3, 8, events))
+	run := must.Have(Read(&b, Options{}))(t)
 	checkRun(t, run)
 	if n := accounted(run); n != events {
 		t.Errorf("%d of %d events are accounted for", n, events)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -117,16 +118,11 @@ func writeRead(t interface {
 ) *trace.Run {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, run, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, run, nil, nil, nil))
 	if !json.Valid(b.Bytes()) {
 		t.Fatal("not valid JSON: ", b.String())
 	}
-	back, err := Read(&b, Options{File: "back.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Have(Read(&b, Options{File: "back.json"}))(t)
 	for _, e := range back.Ledger.Entries {
 		t.Fatal("reading back what was written needed: ", e.Action, " ", e.Reason)
 	}
@@ -250,16 +246,11 @@ func TestHostileNamesStayData(t *testing.T) {
 	}
 	run := b.Finish(trace.Options{})
 	var out bytes.Buffer
-	if err := Write(&out, run, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&out, run, nil, nil, nil))
 	if bytes.ContainsAny(out.Bytes(), "\x1b\x07\x00<>") {
 		t.Error("a control character or angle bracket is not escaped")
 	}
-	back, err := Read(&out, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Have(Read(&out, Options{}))(t)
 	for i, n := range names {
 		if got, want := back.NameOf(back.Spans[i]), strings.ToValidUTF8(n, "\uFFFD"); got != want {
 			t.Errorf("name %d: got %.40q, want %.40q", i, got, want)

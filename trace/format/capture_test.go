@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A profile collects events of a Kineto file.
@@ -97,19 +98,14 @@ func TestCapturesBeside(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			captures := filepath.Join(dir, c.below)
-			if err := os.MkdirAll(captures, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(captures, 0o755))
 			for rank := range 2 {
 				write(t, filepath.Join(dir, fmt.Sprintf("graph_execution_rank_%d.json", rank)), replayOf(rank, c.batch))
 			}
 			for _, batch := range []int{16, 32, 64} { // of rank 0 only
 				write(t, filepath.Join(captures, fmt.Sprintf(c.file, batch)), captureOf(0, batch, c.named))
 			}
-			run, err := Open(dir, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Open(dir, Options{}))(t)
 			kernels := 0
 			for _, s := range run.Spans {
 				k := run.Kernel(s)
@@ -154,10 +150,7 @@ func TestCaptureOfAnotherGraph(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rank0.json"), strings.ReplaceAll(replayOf(0, 32), `"gemm"`, `"another"`))
 	write(t, filepath.Join(dir, "graph_capture_rank_0.json"), captureOf(0, 32, true))
-	run, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Open(dir, Options{}))(t)
 	for _, s := range run.Spans {
 		if k := run.Kernel(s); k != nil && k.Op != trace.None {
 			t.Errorf("%s has an operator", run.NameOf(s))
@@ -170,9 +163,7 @@ func TestCaptureOfAnotherGraph(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // Profiles of two stages of SGLang on two ranks are joined one after another: what was not profiled between
@@ -189,10 +180,7 @@ func TestStagesOfOneProfile(t *testing.T) {
 			write(t, filepath.Join(dir, fmt.Sprintf("1758.5-TP-%d-%s.trace.json", rank, stage)), k.file(rank))
 		}
 	}
-	run, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Open(dir, Options{}))(t)
 	var got []string
 	for _, s := range run.Spans {
 		if s.Kind == trace.Compute {

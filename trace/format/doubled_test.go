@@ -11,6 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestDoubledEvents: a trace that has every event twice gives the run of the trace itself,
@@ -29,14 +30,9 @@ func TestDoubledEvents(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var texts [2]string
 			for i, text := range []string{c.once, c.twice} {
-				run, err := Options{alone: true}.begin().readFile(strings.NewReader(text), c.name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				run := must.Have(Options{alone: true}.begin().readFile(strings.NewReader(text), c.name))(t)
 				var out bytes.Buffer
-				if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, chrome.Write(&out, run, nil, nil, nil))
 				texts[i] = out.String()
 				d := run.Damage()
 				if want := i * d.Kernels; d.Doubled != want || d.Kernels == 0 {

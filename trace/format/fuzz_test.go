@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // rankFiles are files of ranks in every text format, beside the execution trace of one.
@@ -23,14 +24,9 @@ func rankFiles(tb testing.TB) [][]byte {
 		[]byte(`{"schema":"1.1.1-chakra.0.0.4","pid":7,"nodes":[{"id":1,"name":"aten::mm","ctrl_deps":0,"attrs":[]}]}`),
 	}
 	for _, text := range []string{kineto(0), kineto(3), wg} { // as overlapse writes them
-		run, err := Options{alone: true}.begin().readFile(strings.NewReader(text), "x")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		run := must.Have(Options{alone: true}.begin().readFile(strings.NewReader(text), "x"))(tb)
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, chrome.Write(&out, run, nil, nil, nil))
 		files = append(files, out.Bytes())
 	}
 	return files
@@ -46,9 +42,7 @@ func checkFolder(t *testing.T, dir string, files ...[]byte) {
 			os.Remove(path)
 			continue
 		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o600))
 	}
 	run, err := Open(dir, Options{Limit: 1 << 24})
 	if err != nil {
@@ -58,20 +52,11 @@ func checkFolder(t *testing.T, dir string, files ...[]byte) {
 		}
 		return
 	}
-	if err := trace.Validate(run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, trace.Validate(run))
 	var out bytes.Buffer
-	if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	back, err := chrome.Read(&out, chrome.Options{File: "back.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := trace.Validate(back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chrome.Write(&out, run, nil, nil, nil))
+	back := must.Have(chrome.Read(&out, chrome.Options{File: "back.json"}))(t)
+	must.Do(t, trace.Validate(back))
 	if len(back.Spans) != len(run.Spans) || len(back.Ledger.Entries) > 0 {
 		t.Fatalf("%d spans of %d came back: %v", len(back.Spans), len(run.Spans), back.Ledger)
 	}
@@ -157,9 +142,7 @@ func TestTimesAtTheBound(t *testing.T) {
 		}
 		dir := t.TempDir()
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, chrome.Write(&out, run, nil, nil, nil))
 		checkFolder(t, dir, out.Bytes())
 	}
 }

@@ -11,14 +11,12 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func lift(t *testing.T, json string) *trace.Run {
 	t.Helper()
-	run, err := chrome.Read(strings.NewReader(json), chrome.Options{File: "t.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(chrome.Read(strings.NewReader(json), chrome.Options{File: "t.json"}))(t)
 	return liftStamps(run)
 }
 
@@ -196,10 +194,7 @@ func TestLiftCaptured(t *testing.T) {
 		t.Skipf("%v: needs the captured traces beside the checkout", err)
 	}
 	defer f.Close()
-	read, err := chrome.Read(f, chrome.Options{File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Have(chrome.Read(f, chrome.Options{File: path}))(t)
 	run := liftStamps(read)
 	n := map[trace.Kind]int{}
 	for _, s := range run.Spans {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestExtremeNumbers puts extreme values in the place of every number of a file, of a
@@ -26,14 +27,9 @@ func TestExtremeNumbers(t *testing.T) {
 	 "In msg nelems":64,"Out msg nelems":64,"Group size":2,"dtype":"BFloat16","Process Group Name":"0","Process Group Ranks":"[0, 1]","Seq":1}},
 	{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","pid":0,"tid":7,"ts":20,"dur":5,"args":{"device":0,"stream":7,"bytes":64}},
 	{"ph":"X","cat":"cuda_sync","name":"Stream Wait Event","pid":0,"tid":7,"ts":26,"dur":1,"args":{"device":0,"stream":7,"wait_on_stream":8}}]}`
-	run, err := Options{alone: true}.begin().readFile(strings.NewReader(kineto), "kineto.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Options{alone: true}.begin().readFile(strings.NewReader(kineto), "kineto.json"))(t)
 	var own bytes.Buffer
-	if err := chrome.Write(&own, run, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chrome.Write(&own, run, nil, nil, nil))
 	values := []string{
 		"-1", "0", "1e308", "9223372036854775807", "-9223372036854775808", "2305843009213693951", "-2305843009213693.951", "4294967296", "null", `""`,
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestMain finds readers that leave a goroutine behind, as after an error they may.
@@ -56,10 +57,7 @@ func archivedAs(t *testing.T, files map[string]string) string {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		w, err := z.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(z.Create(name))(t)
 		w.Write([]byte(files[name]))
 	}
 	z.Close()
@@ -72,12 +70,8 @@ func folder(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return dir
 }
@@ -123,10 +117,7 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			path := filepath.Join(dir, c.path)
-			run, err := Open(path, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Open(path, Options{}))(t)
 			var ranks []int
 			for _, r := range run.Ranks {
 				ranks = append(ranks, r.ID)
@@ -154,10 +145,7 @@ func TestSkipBad(t *testing.T) {
 	})
 	var left []string
 	o := Options{SkipBad: func(err error) { left = append(left, err.Error()) }}
-	run, err := Open(filepath.Join(dir, "job"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Open(filepath.Join(dir, "job"), o))(t)
 	if len(run.Ranks) != 2 || run.Ranks[1].ID != 2 {
 		t.Errorf("%+v", run.Ranks)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func TestParts(t *testing.T) {
@@ -43,14 +44,9 @@ func TestOpenRocprofFolder(t *testing.T) {
 		"12_kernel_trace.csv":  kernels + "KERNEL_DISPATCH,Agent 3,1,k,5,2050,2150\n",
 		"13_kernel_stats.csv":  "Name,Calls,TotalDurationNs\nk,1,100\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	run, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Open(dir, Options{}))(t)
 	var got []string
 	for _, s := range run.Spans {
 		got = append(got, s.Kind.String()+" "+run.NameOf(s)+" "+strings.Repeat("r", run.RankOf(s)+1))
@@ -74,9 +70,7 @@ func TestOpenThreadTrace(t *testing.T) {
 		"occupancy.json": `{"0":[[100,6,1,0,1,2],[300,6,1,0,0,2]],"dispatches":{"2":"k"}}`,
 		"code.json":      `{"code":[]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	run, err := Open(dir, Options{})
 	if err != nil || len(run.Spans) != 2 || run.Spans[1].Kind != trace.Workgroup {

@@ -6,27 +6,21 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestOpenXLA: of what JAX's profiler writes into the folder that it was given, the last profile is read, and of its two forms the one
 // that has the programs.
 func TestOpenXLA(t *testing.T) {
-	data, err := os.ReadFile("../perfetto/testdata/jax_tp.xplane.pb.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile("../perfetto/testdata/jax_tp.xplane.pb.gz"))(t)
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"plugins/profile/2026_01_01/host.xplane.pb": "no profile", "plugins/profile/2026_01_02/host.xplane.pb": string(data),
 		"plugins/profile/2026_01_02/host.trace.json.gz": "not read",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	for _, path := range []string{dir, dir + "/plugins/profile/2026_01_02", dir + "/plugins/profile/2026_01_02/host.xplane.pb"} {
 		run, err := Open(path, Options{})

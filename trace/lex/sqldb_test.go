@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
@@ -22,19 +23,10 @@ CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 F
 
 func TestEach(t *testing.T) {
 	path := sqldbtest.Create(t, "test.db", script)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(path))(t)
+	opened := must.Have(Open(path))(t)
 	defer opened.Close()
-	loaded, err := Load(bytes.NewReader(data), "memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := must.Have(Load(bytes.NewReader(data), "memory"))(t)
 	defer loaded.Close()
 	for _, db := range []*DB{opened, loaded} {
 		if want := []string{"made", `odd "name`}; !slices.Equal(db.Tables(), want) || len(db.Columns("made")) != 1 {
@@ -67,10 +59,7 @@ func TestEach(t *testing.T) {
 }
 
 func TestBroken(t *testing.T) {
-	data, err := os.ReadFile(sqldbtest.Create(t, "test.db", script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(sqldbtest.Create(t, "test.db", script)))(t)
 	for name, broken := range map[string][]byte{"cut short": data[:5000], "no database": bytes.Repeat([]byte("x"), 4096)} {
 		db, err := Load(bytes.NewReader(broken), name)
 		if err == nil {
@@ -88,10 +77,7 @@ func TestBroken(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	data, err := os.ReadFile(sqldbtest.Create(f, "test.db", script))
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(sqldbtest.Create(f, "test.db", script)))(f)
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		db, err := Load(bytes.NewReader(data), "fuzz")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
@@ -83,10 +84,7 @@ INSERT INTO CUDA_GRAPH_NODE_EVENTS VALUES (203, 203, 99, %[2]d, 5, 4294967301, N
 
 // A node of a graph has the size of the call in which it was captured, and its number.
 func TestReadDBGraphNodes(t *testing.T) {
-	run, err := read(sqldbtest.Create(t, "test.sqlite", script+graphs+nodes))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(read(sqldbtest.Create(t, "test.sqlite", script+graphs+nodes)))(t)
 	if n := len(run.Nodes); n != 3 {
 		t.Fatalf("%d nodes", n)
 	}
@@ -106,10 +104,7 @@ func TestReadDBGraphNodes(t *testing.T) {
 func TestDamagedTables(t *testing.T) {
 	sqldbtest.Damage(t, script+graphs+nodes, func(t *testing.T, data []byte, did string) {
 		t.Helper()
-		db, err := lex.Load(bytes.NewReader(data), "damaged")
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Have(lex.Load(bytes.NewReader(data), "damaged"))(t)
 		defer db.Close()
 		run, err := ReadDB(db)
 		var syntax *trace.SyntaxError
@@ -126,10 +121,7 @@ func TestDamagedTables(t *testing.T) {
 }
 
 func TestReadDB(t *testing.T) {
-	run, err := read(sqldbtest.Create(t, "test.sqlite", script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(read(sqldbtest.Create(t, "test.sqlite", script)))(t)
 	var b strings.Builder
 	for _, s := range run.Spans {
 		l := run.Lanes[s.Lane]
@@ -220,10 +212,7 @@ INSERT INTO NVTX_EVENTS VALUES (200, 206, 59, 'ncclAllReduce', %[1]d, NULL, '{"N
 
 // Graphs that are traced as a whole are one kernel each; a stream's wait names the recording of its event.
 func TestReadDBGraphs(t *testing.T) {
-	run, err := read(sqldbtest.Create(t, "test.sqlite", script+graphs))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(read(sqldbtest.Create(t, "test.sqlite", script+graphs)))(t)
 	i := slices.IndexFunc(run.Spans, func(s trace.Span) bool { return run.NameOf(s) == "CUDA graph 2" })
 	if i < 0 {
 		t.Fatal("no graph")
@@ -292,10 +281,7 @@ func TestReadDBCaptured(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("%v: needs the captured traces beside the checkout", err)
 	}
-	run, err := read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(read(path))(t)
 	n := map[trace.Kind]int{}
 	for _, s := range run.Spans {
 		n[s.Kind]++
@@ -310,10 +296,7 @@ func TestReadDBCaptured(t *testing.T) {
 }
 
 func FuzzReadDB(f *testing.F) {
-	data, err := os.ReadFile(sqldbtest.Create(f, "test.sqlite", script))
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(sqldbtest.Create(f, "test.sqlite", script)))(f)
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		db, err := lex.Load(bytes.NewReader(data), "fuzz")

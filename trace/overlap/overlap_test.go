@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -301,20 +302,12 @@ func TestJSON(t *testing.T) {
 		gpu0/comm    |..BBBBBB.|
 		gpu1/compute |DDDDD....|
 		gpu1/comm    |.....EEE.|`))
-	got, err := json.MarshalIndent(m, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Have(json.MarshalIndent(m, "", "\t"))(t)
 	file := filepath.Join("testdata", "metrics.json")
 	if *update {
-		if err := os.WriteFile(file, append(got, '\n'), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, append(got, '\n'), 0o666))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(os.ReadFile(file))(t)
 	if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A message is a protobuf message being written.
@@ -100,10 +101,7 @@ func rocprofTrace() []byte {
 }
 
 func TestReadRocprof(t *testing.T) {
-	run, err := Read(bytes.NewReader(rocprofTrace()), "x.pftrace", unbounded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(bytes.NewReader(rocprofTrace()), "x.pftrace", unbounded))(t)
 	want := `thread 78 launch "hipLaunchKernel" 0-50
 queue 0 compute "k()" 100-190 grid [4 1 1] block [256 1 1] lds 512 vgprs 36
 engine 1 host to devicecopy "MEMORY_COPY_HOST_TO_DEVICE" 200-250 host to device 4096
@@ -148,10 +146,7 @@ func TestReadInterned(t *testing.T) {
 		step(5, begin),
 		step(1, 4),
 	)
-	run, err := Read(bytes.NewReader(data), "x.pftrace", unbounded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(bytes.NewReader(data), "x.pftrace", unbounded))(t)
 	want := `thread 0 block 3marker "tile" 0-8000
 thread 0 block 3marker "tile" 3000-4000
 thread 0 block 3marker "tile" 9000-11000

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // stageOf is a packet with a render stage.
@@ -95,13 +96,8 @@ func stagesTrace() []byte {
 }
 
 func TestReadStages(t *testing.T) {
-	run, err := Read(bytes.NewReader(stagesTrace()), "rank1.pftrace", unbounded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := trace.Validate(run); err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Read(bytes.NewReader(stagesTrace()), "rank1.pftrace", unbounded))(t)
+	must.Do(t, trace.Validate(run))
 	want := `thread 77 launch "cudaGraphLaunch" 0-5
 thread 77 host "aten::mm" 6-9
 thread 77 launch "cudaLaunchKernel" 7-8

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const (
@@ -53,18 +54,9 @@ func TestReadOccupancy(t *testing.T) {
 
 func TestReadOccupancyCaptured(t *testing.T) {
 	dir := shared(t, "traces", "rocprofv3-att-batched_gemm", "ui_output_agent_5600_dispatch_1")
-	occupancy, err := os.ReadFile(dir + "/occupancy.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	realtime, err := os.ReadFile(dir + "/realtime.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := ReadOccupancy(bytes.NewReader(occupancy), bytes.NewReader(realtime), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	occupancy := must.Have(os.ReadFile(dir + "/occupancy.json"))(t)
+	realtime := must.Have(os.ReadFile(dir + "/realtime.json"))(t)
+	run := must.Have(ReadOccupancy(bytes.NewReader(occupancy), bytes.NewReader(realtime), dir))(t)
 	checkRun(t, run)
 	if len(run.Spans) != 36+1 || len(run.Ledger.Entries) != 0 {
 		t.Errorf("%d spans, ledger %+v", len(run.Spans), run.Ledger.Entries)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
@@ -251,10 +252,7 @@ HIP_RUNTIME_API,hipExtLaunchKernel,1,1,36,1420,1430
 		{"a call too many", []File{textFile("k", kernels), textFile("r", rccl+"RCCL_API,ncclBcast,1,1,40,1460,1470\n")}, []string{"unknown #0", "unknown #1", "unknown #2"}, 0},
 		{"without calls", []File{textFile("k", kernels)}, []string{"unknown #0", "unknown #1", "unknown #2"}, 0},
 	} {
-		run, err := ReadCSV("test", c.files...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(ReadCSV("test", c.files...))(t)
 		if diff := cmp.Diff(c.want, ops(run)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
@@ -312,10 +310,7 @@ func TestReadCSVCaptured(t *testing.T) {
 		"rocprofv3-docs-data/rocpd-to-csv.csv":            13,
 		"rocm-blogs/HSA_trace/results.csv":                1,
 	} {
-		f, err := os.Open(shared(t, "traces", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Have(os.Open(shared(t, "traces", file)))(t)
 		defer f.Close()
 		run, err := ReadCSV(file, File{file, f})
 		if err != nil {
@@ -390,17 +385,10 @@ func BenchmarkReadCSV(b *testing.B) {
 
 func gunzip(t testing.TB, path string) io.ReadCloser {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Open(path))(t)
 	t.Cleanup(func() { f.Close() })
 	if filepath.Ext(path) != ".gz" {
 		return f
 	}
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return z
+	return must.Have(gzip.NewReader(f))(t)
 }

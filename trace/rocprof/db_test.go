@@ -11,6 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
@@ -51,10 +52,7 @@ INSERT INTO "rocpd_region%[1]s" VALUES (0, 'g', 9, %[3]d, 1, %[4]d + 10, %[4]d +
 
 func TestReadRocpd(t *testing.T) {
 	path := sqldbtest.Create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_a;`)
-	run, err := readDB(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(readDB(path))(t)
 	checkRun(t, run)
 	want := `rank -1 node1 MI300X
 -1/0 thread 77.0 marker "step" 0-300
@@ -79,10 +77,7 @@ CREATE TABLE rocpd_arg_a (id INTEGER PRIMARY KEY, event_id INTEGER, position INT
 INSERT INTO rocpd_arg_a (event_id, name, value) VALUES (5, 'comm', '0x7f10'), (5, 'nranks', '8'),
  (6, 'sendcount', '100'), (6, 'datatype', 'ncclBfloat16'), (6, 'comm', '0x7f10'), (6, 'stream', '0x1');
 `)
-	run, err := readDB(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(readDB(path))(t)
 	checkRun(t, run)
 	want := []trace.Comm{{Op: trace.AllGather, In: 200, Out: 1600, DType: "ncclBfloat16", ElemSize: 2, Peer: trace.None}}
 	if diff := cmp.Diff(want, run.Comms); diff != "" {
@@ -97,10 +92,7 @@ INSERT INTO rocpd_arg_a (event_id, name, value) VALUES (5, 'comm', '0x7f10'), (5
 func TestReadRocpdMerged(t *testing.T) {
 	path := sqldbtest.Create(t, "merged.db",
 		rocpdScript("_a", `{"RANK":"1","WORLD_SIZE":"2"}`, 80, 1000)+rocpdScript("_b", `{"OMPI_COMM_WORLD_RANK":"0","OMPI_COMM_WORLD_SIZE":"2"}`, 80, 1005))
-	run, err := readDB(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(readDB(path))(t)
 	checkRun(t, run)
 	if len(run.Ranks) != 2 || run.Ranks[0].ID != 0 || run.Ranks[1].ID != 1 || run.Ranks[1].World != 2 || len(run.Spans) != 8 {
 		t.Fatalf("%d spans, ranks %+v", len(run.Spans), run.Ranks)
@@ -129,10 +121,7 @@ INSERT INTO rocpd_copyapi VALUES (13, '0x0', 4096);
 
 func TestReadRPD(t *testing.T) {
 	path := sqldbtest.Create(t, "x.rpd", rpdScript)
-	run, err := readDB(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(readDB(path))(t)
 	checkRun(t, run)
 	want := `rank -1
 -1/0 thread 6.0 marker "step" 0-110
@@ -160,10 +149,7 @@ func TestDamagedTables(t *testing.T) {
 
 func checkDamaged(t *testing.T, data []byte, did string) {
 	t.Helper()
-	db, err := lex.Load(bytes.NewReader(data), "damaged")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Have(lex.Load(bytes.NewReader(data), "damaged"))(t)
 	defer db.Close()
 	run, err := ReadDB(db)
 	var syntax *trace.SyntaxError
@@ -189,10 +175,7 @@ INSERT INTO HIP VALUES (900, 1060, 7, 7, 'hipMemcpy', '', 4), (1080, 1090, 7, 7,
 `
 
 func TestReadV1(t *testing.T) {
-	run, err := readDB(sqldbtest.Create(t, "results.db", v1Script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(readDB(sqldbtest.Create(t, "results.db", v1Script)))(t)
 	checkRun(t, run)
 	want := `rank -1
 -1/0 thread 7.0 launch "hipMemcpy" 0-160
@@ -278,10 +261,7 @@ func TestReadDBCaptured(t *testing.T) {
 
 func FuzzReadDB(f *testing.F) {
 	for i, script := range []string{rocpdScript("_a", `{"RANK":"1","WORLD_SIZE":"2"}`, 80, 1000) + hipEvents, script41(f), rpdScript, v1Script} {
-		data, err := os.ReadFile(sqldbtest.Create(f, fmt.Sprint(i), script))
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Have(os.ReadFile(sqldbtest.Create(f, fmt.Sprint(i), script)))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const resultsJSON = `{"rocprofiler-sdk-tool": [{
@@ -43,10 +44,7 @@ func TestProductByNumber(t *testing.T) {
 		{`"product_name": "MI350X"`, `"product_name": "", "device_id": 1`, "gfx950"},
 		{`"product_name": "MI350X"`, `"product_name": "AMD Instinct MI350X VF", "device_id": 30115`, "AMD Instinct MI350X VF"},
 	} {
-		run, err := ReadJSON(strings.NewReader(strings.Replace(resultsJSON, c.from, c.to, 1)), "77_results.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(ReadJSON(strings.NewReader(strings.Replace(resultsJSON, c.from, c.to, 1)), "77_results.json"))(t)
 		if got := run.Ranks[0].Device.Name; got != c.want {
 			t.Errorf("%s: %q, want %q", c.to, got, c.want)
 		}
@@ -54,10 +52,7 @@ func TestProductByNumber(t *testing.T) {
 }
 
 func TestReadJSON(t *testing.T) {
-	run, err := ReadJSON(strings.NewReader(resultsJSON), "77_results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadJSON(strings.NewReader(resultsJSON), "77_results.json"))(t)
 	checkRun(t, run)
 	at := strings.Index(resultsJSON, `{"kind": 2, "operation": 2`)
 	skipped := strings.Index(resultsJSON, `{"a": [1, 2]}`)
@@ -97,10 +92,7 @@ func TestReadJSONErrors(t *testing.T) {
 
 // 43,915 dispatches of one of eight MI350X.
 func TestReadJSONCaptured(t *testing.T) {
-	run, err := ReadJSON(gunzip(t, shared(t, "traces", "TraceLens", "rocprof", "908_results.json.gz")), "908_results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadJSON(gunzip(t, shared(t, "traces", "TraceLens", "rocprof", "908_results.json.gz")), "908_results.json"))(t)
 	checkRun(t, run)
 	kinds, collectives := map[trace.Kind]int{}, map[int64]int{}
 	for _, s := range run.Spans {
@@ -187,10 +179,7 @@ func TestManyKinds(t *testing.T) {
 		fmt.Fprintf(&b, `"k%d":[1],`, i)
 	}
 	b.WriteString(`"last":[]}}]}`)
-	run, err := ReadJSON(strings.NewReader(b.String()), "1_results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadJSON(strings.NewReader(b.String()), "1_results.json"))(t)
 	if entries, skipped := len(run.Ledger.Entries), run.Ledger.Count(trace.Skipped); entries > 4 || skipped != 2*n {
 		t.Errorf("%d entries for %d skipped records", entries, skipped)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
@@ -35,10 +36,7 @@ INSERT INTO rocpd_hip_event_a VALUES (1, 'g', 9, 80, 1, 2, 17, 16, 4, 1032, 1191
 `
 
 func TestReadRocpdEvents(t *testing.T) {
-	run, err := readDB(sqldbtest.Create(t, "x.db", rocpdScript("_a", "{}", 80, 1000)+hipEvents))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(readDB(sqldbtest.Create(t, "x.db", rocpdScript("_a", "{}", 80, 1000)+hipEvents)))(t)
 	checkRun(t, run)
 	want := []trace.Wait{
 		{Device: 1, Start: 32, End: 191, Stream: 4, On: 3, Record: 51, Correlation: 52, Call: trace.None, Recorded: trace.None},
@@ -106,18 +104,13 @@ func script41(t testing.TB) string {
 	if _, err := w.Write([]byte(`{"cu_count":304}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return fmt.Sprintf(rocpd41, fmt.Sprintf("X'%X'", b.Bytes()))
 }
 
 func TestReadRocpd41(t *testing.T) {
 	path := sqldbtest.Create(t, "x.db", script41(t))
-	run, err := readDB(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(readDB(path))(t)
 	checkRun(t, run)
 	want := `rank 0 MI300X
 rank 1 MI300X
@@ -162,10 +155,7 @@ func TestReadJSONEvents(t *testing.T) {
 			operation, correlation, start, queue, source, stream)
 	}
 	text := strings.Replace(resultsJSON, `"buffer_records": {`, `"buffer_records": {"hip_event": [`+barrier(2, 9, 2040, 20, 16, 0)+","+barrier(1, 8, 2030, 16, 16, 3)+"],", 1)
-	run, err := ReadJSON(strings.NewReader(text), "77_results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadJSON(strings.NewReader(text), "77_results.json"))(t)
 	checkRun(t, run)
 	want := []trace.Wait{{Start: 150, End: 300, Stream: 0, On: 3, Record: 8, Correlation: 9, Call: trace.None, Recorded: trace.None}}
 	if diff := cmp.Diff(want, run.Waits); diff != "" {
@@ -184,10 +174,7 @@ func TestReadGraphIDs(t *testing.T) {
 		kernel(5, 1000, `, "graph_exec_id": {"handle": 1}, "graph_node_id": {"handle": 0}`) + "," + kernel(5, 1200, `, "graph_exec_id": 1, "graph_node_id": 1`) + "," + kernel(6, 1400, `, "graph_exec_id": {"handle": 0}`) +
 		`], "hip_api": [{"thread_id": 9, "correlation_id": {"internal": 6}, "start_timestamp": 960, "end_timestamp": 970}], "hip_graph": [` +
 		fmt.Sprintf(launch, 5) + "," + fmt.Sprintf(launch, 6) + "," + fmt.Sprintf(launch, 0) + `]}}]}`
-	fromJSON, err := ReadJSON(strings.NewReader(text), "77_results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fromJSON := must.Have(ReadJSON(strings.NewReader(text), "77_results.json"))(t)
 	fromCSV, err := ReadCSV("1", textFile("1_kernel_trace.csv", `"Kind","Agent_Id","Queue_Id","Kernel_Name","Correlation_Id","Graph_Exec_Id","Graph_Node_Id","Start_Timestamp","End_Timestamp"
 "KERNEL_DISPATCH","Agent 4",1,"a",3,1,0,1000,1100
 "KERNEL_DISPATCH","Agent 4",1,"b",3,1,1,1200,1300

@@ -12,17 +12,14 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const wgHeader = "Rank,Kernel_Name,Workgroup_Id,Persistent_Workgroup_Id,CU_Id,Destination_Rank,Start_Timestamp,Compute_End_Timestamp,End_Timestamp\n"
 
 func readWG(t *testing.T, text string) *trace.Run {
 	t.Helper()
-	run, err := ReadWG(strings.NewReader(text), "wg.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return must.Have(ReadWG(strings.NewReader(text), "wg.csv"))(t)
 }
 
 // draw renders the spans, one a line, in their order.
@@ -170,19 +167,10 @@ func TestReadWGCaptured(t *testing.T) {
 		{"gemm_moe_down_plain_grid_rank0", 1024, 132, 1024, trace.Slot, trace.PhaseStore},
 		{"mlp_b512_row_consumer_rank0", 384, 384, 384, trace.Slot, trace.PhaseWait},
 	} {
-		f, err := os.Open(shared(t, "h200", "wg", c.file+"_wg_trace.csv.gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Have(os.Open(shared(t, "h200", "wg", c.file+"_wg_trace.csv.gz")))(t)
 		defer f.Close()
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		run, err := ReadWG(z, c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := must.Have(gzip.NewReader(f))(t)
+		run := must.Have(ReadWG(z, c.file))(t)
 		count := map[trace.Kind]int{}
 		lanes := map[trace.LaneID]bool{}
 		for _, s := range run.Spans {

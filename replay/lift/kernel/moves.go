@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,7 +44,9 @@ func bytesOf(o *trace.Operator, input int) float64 {
 // generated reports whether an operator is the launch of a kernel by Inductor, which records the kernel's own arguments; that
 // of a compiled graph has all tensors of the graph.
 func generated(o *trace.Operator, kernel string) bool {
-	return o.Name == kernel && (strings.HasPrefix(kernel, "triton_poi_") || strings.HasPrefix(kernel, "triton_red_") || strings.HasPrefix(kernel, "triton_per_"))
+	return o.Name == kernel && slices.ContainsFunc([]string{"triton_poi_", "triton_red_", "triton_per_"}, func(prefix string) bool {
+		return strings.HasPrefix(kernel, prefix)
+	})
 }
 
 // ofArguments is the traffic of a kernel that touches each of its tensors once. Inductor lists what is written last.

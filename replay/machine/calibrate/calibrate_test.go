@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // measured are the rows that the shipped h200 profile is read off.
@@ -34,10 +35,7 @@ var repository = sync.OnceValues(func() (*dataset.Dataset, error) { return datas
 // setOf are the rows of a set of the repository's dataset.
 func setOf(t *testing.T, name string) []dataset.Row {
 	t.Helper()
-	d, err := repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(repository())(t)
 	i := slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == name })
 	if i < 0 {
 		t.Fatalf("no set %s", name)
@@ -53,23 +51,15 @@ func TestShippedAreCalibrated(t *testing.T) {
 	for name, rows := range map[string][]dataset.Row{
 		"h200": measured(t), "h100": slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), host),
 	} {
-		shipped, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := Calibrate(rows, shipped)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shipped := must.Have(machine.Load(name))(t)
+		res := must.Have(Calibrate(rows, shipped))(t)
 		for _, c := range res.Choices {
 			if t.Logf("%s: %-40s %.4f", name, c.Law, c.Base); c.How != "" {
 				t.Errorf("%s: %s: %.4f over left-out rows, %s %.4f", name, c.Law, c.Base, c.How, c.Err)
 			}
 		}
 		var want bytes.Buffer
-		if err := machine.WriteYAML(res.Machine, &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, machine.WriteYAML(res.Machine, &want))
 		golden(t, "../profiles/"+name+".yaml", want.String())
 	}
 }
@@ -77,10 +67,7 @@ func TestShippedAreCalibrated(t *testing.T) {
 // Without rows nothing changes, and every rule says what it would need.
 func TestCalibrateNothing(t *testing.T) {
 	base := machinetest.Load(t, "a100")
-	res, err := Calibrate(nil, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(nil, base))(t)
 	if d := cmp.Diff(base, res.Machine); d != "" {
 		t.Error(d)
 	}
@@ -108,17 +95,11 @@ func TestCalibrateIgnoresStrategiesAndOrder(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	isolated := measured(t)
-	one, err := Calibrate(isolated, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Have(Calibrate(isolated, base))(t)
 	rows = append(rows, isolated...)
 	rng := rand.New(rand.NewPCG(1, 2))
 	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	two, err := Calibrate(rows, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := must.Have(Calibrate(rows, base))(t)
 	entries := machine.Entries(&two.Machine)
 	for i, e := range machine.Entries(&one.Machine) {
 		if e.Quantity != nil && e.Quantity.Value != entries[i].Quantity.Value {
@@ -156,10 +137,7 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 			}
 		}
 	}
-	res, err := Calibrate(rows, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(rows, base))(t)
 	m := res.Machine
 	for _, op := range machine.RecordedOps {
 		want, got := truth.Library.Of(op), m.Library.Of(op)
@@ -199,10 +177,7 @@ func TestCalibrateOneWorld(t *testing.T) {
 			Workload: dataset.Workload{Kind: "collective", Collective: "all_gather", Bytes: bytes}, Params: dataset.Params{Settings: dataset.Settings{Channels: channels}, State: dataset.State{Queued: true}},
 		})
 	}
-	res, err := Calibrate(rows, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(rows, base))(t)
 	if c := res.Machine.Library.AllGather; off(c.Send.Value, was.Send.Value/2) > 0.001 || off(c.Receive.Value, was.Receive.Value/2) > 0.001 {
 		t.Errorf("send %v, receive %v; they were %v and %v", c.Send, c.Receive, was.Send, was.Receive)
 	}
@@ -214,10 +189,7 @@ func TestCalibrateContradiction(t *testing.T) {
 		return dataset.Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: dataset.Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
 	}
 	base := machinetest.Load(t, "h200")
-	res, err := Calibrate([]dataset.Row{copied("a", 16, 900), copied("b", 256, 700)}, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate([]dataset.Row{copied("a", 16, 900), copied("b", 256, 700)}, base))(t)
 	for _, f := range res.Fits {
 		if f.Key == "fabric.egress" && (!strings.Contains(f.Kept, "the rows contradict each other") || res.Machine.Fabric.Egress != base.Fabric.Egress) {
 			t.Errorf("%+v, machine %v", f, res.Machine.Fabric.Egress)
@@ -236,10 +208,7 @@ func TestCalibrateNarrows(t *testing.T) {
 			{ID: "c", Machine: machine, World: 4, Strategy: "isolated", Us: 400, Workload: dataset.Workload{Kind: "collective", Collective: "all_reduce", Bytes: 48 << 20}, Params: dataset.Params{Settings: dataset.Settings{Channels: 6}, State: dataset.State{Queued: true}}},
 		}
 	}
-	res, err := Calibrate(row("h200x4"), base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(row("h200x4"), base))(t)
 	m := res.Machine
 	if was, is := len(base.Matmul.Shapes.Rows), len(m.Matmul.Shapes.Rows); is != was+1 {
 		t.Errorf("%d GEMMs, there were %d", is, was)
@@ -250,10 +219,7 @@ func TestCalibrateNarrows(t *testing.T) {
 	if off(m.Matmul.Rate.Value, base.Matmul.Rate.Value) > 0.02 {
 		t.Errorf("one GEMM moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
 	}
-	other, err := Calibrate(row("h100x4"), base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Have(Calibrate(row("h100x4"), base))(t)
 	if n := len(other.Machine.Library.AllReduce.Times.Rows); n != 1 {
 		t.Errorf("another machine's table has %d times, one was measured", n)
 	}
@@ -296,10 +262,7 @@ func TestNearest(t *testing.T) {
 // semaphores, but for the order of events, which is no time, and for
 // launch.timing, whose collectives this file leaves out.
 func TestCaptureSettlesLaunching(t *testing.T) {
-	res, err := Calibrate(setOf(t, "h200x2-launch"), machinetest.Load(t, "h200"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(setOf(t, "h200x2-launch"), machinetest.Load(t, "h200")))(t)
 	settled := map[string]string{}
 	for _, fit := range res.Fits {
 		if fit.Missing == "" {
@@ -324,15 +287,10 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(os.ReadFile(file))(t)
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("%s (run with -update):\n%s", file, d)
 	}

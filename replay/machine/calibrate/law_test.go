@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // besideRows are rows of collectives alongside compute as the machine's law has them. wait
@@ -54,10 +55,7 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 				base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)).Value *= 3
 			}
 		}
-		res, err := Calibrate(besideRows(&truth, kernel, wait, 0), base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Have(Calibrate(besideRows(&truth, kernel, wait, 0), base))(t)
 		for _, op := range machine.RecordedOps {
 			for n := range machine.CoRunNames {
 				kind := machine.CoRunKind(n)
@@ -78,10 +76,7 @@ func TestUnknownSlowdownsAreRead(t *testing.T) {
 			*base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)) = machine.Quantity{Mark: machine.Unknown}
 		}
 	}
-	res, err := Calibrate(besideRows(&truth, true, 0, 0), base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(besideRows(&truth, true, 0, 0), base))(t)
 	for _, op := range machine.RecordedOps {
 		for n := range machine.CoRunNames {
 			kind := machine.CoRunKind(n)
@@ -97,10 +92,7 @@ func TestUnknownSlowdownsAreRead(t *testing.T) {
 func TestNoisyRowsKeepTheBase(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	rows := besideRows(&base, true, 0, 0.3)
-	res, err := Calibrate(rows, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(rows, base))(t)
 	for _, c := range res.Choices {
 		if c.Err > c.Base {
 			t.Errorf("%s: %.3f over left-out rows, the base %.3f", c.Law, c.Err, c.Base)
@@ -117,10 +109,7 @@ func TestNoisyRowsKeepTheBase(t *testing.T) {
 // What one run of the capture script measures settles every parameter that calibration reads.
 func TestCaptureSettlesAll(t *testing.T) {
 	rows := setOf(t, "h200x2-capture")
-	res, err := Calibrate(rows, machinetest.Load(t, "h100"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(Calibrate(rows, machinetest.Load(t, "h100")))(t)
 	for _, f := range res.Fits {
 		if f.Missing != "" || strings.Contains(f.Kept, "contradict") {
 			t.Errorf("%s: missing %q, kept %q", f.Key, f.Missing, f.Kept)
@@ -138,14 +127,9 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 		for seed := range uint64(3) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			some := slices.DeleteFunc(slices.Clone(rows), func(dataset.Row) bool { return rng.IntN(10) < 3 })
-			res, err := Calibrate(some, machinetest.Load(t, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Have(Calibrate(some, machinetest.Load(t, name)))(t)
 			var text bytes.Buffer
-			if err := machine.WriteYAML(res.Machine, &text); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, machine.WriteYAML(res.Machine, &text))
 			if _, err := machine.Parse(&text, "mine.yaml"); err != nil {
 				t.Errorf("%s, seed %d: %v", name, seed, err)
 			}
@@ -154,14 +138,8 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 }
 
 func BenchmarkCalibrate(b *testing.B) {
-	d, err := repository()
-	if err != nil {
-		b.Fatal(err)
-	}
-	base, err := machine.Load("h100")
-	if err != nil {
-		b.Fatal(err)
-	}
+	d := must.Have(repository())(b)
+	base := must.Have(machine.Load("h100"))(b)
 	rows := d.Sets[slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == "h200x2-capture" })].Rows
 	for b.Loop() {
 		if _, err := Calibrate(rows, base); err != nil {

@@ -72,8 +72,28 @@ func operations(w *workload.Workload, run *trace.Run, steps *plan.Steps) (list [
 	return list
 }
 
-// layerName is a numbered module in the name of a range: model.layers.3 in "FSDP::all_gather (model.layers.3)".
-var layerName = regexp.MustCompile(`[A-Za-z_][\w.]*\.\d+[\w.]*`)
+// layerName is a numbered module in the name of a range: model.layers.3 in "FSDP::all_gather (model.layers.3)", or "layer 3".
+var layerName = regexp.MustCompile(`[A-Za-z_][\w.]*\.\d+[\w.]*|(?i:[a-z]*(?:layer|block)[ _:#]?\d+)`)
+
+// stackName is a module of PyTorch's with its number among those of its class.
+var stackName = regexp.MustCompile(`^nn\.Module: ((\w+)_\d+)$`)
+
+// stackedModules are, by name of a span, the modules of classes that have several; "": none. Of a stack of modules the outermost of
+// them is the layer: LlamaDecoderLayer_3, and not the Linear_22 in it.
+func stackedModules(names []string) []string {
+	modules, classes := make([]string, len(names)), map[string][]int{}
+	for i, name := range names {
+		if m := stackName.FindStringSubmatch(name); m != nil {
+			modules[i], classes[m[2]] = m[1], append(classes[m[2]], i)
+		}
+	}
+	for _, of := range classes {
+		if len(of) == 1 {
+			modules[of[0]] = ""
+		}
+	}
+	return modules
+}
 
 // modulePath is the same in the path of an operator of JAX: layer3/attn in "jit(step)/jvp(GPT)/layer3/attn/out/dot_general".
 var modulePath = regexp.MustCompile(`[A-Za-z_]+\d+(/[A-Za-z_]\w*)?`)
@@ -85,14 +105,18 @@ func layersOf(w *workload.Workload) []string {
 		row  int32
 		kind trace.LaneKind
 	}
-	modules := make([]string, len(w.Run.Names)) // by name
+	modules, stacked := make([]string, len(w.Run.Names)), stackedModules(w.Run.Names) // by name
 	for i, name := range w.Run.Names {
-		modules[i] = layerName.FindString(name)
+		modules[i] = cmp.Or(stacked[i], layerName.FindString(name))
 	}
-	ranges := map[of][]trace.Span{} // by start
+	outer := make([]trace.Time, len(w.Run.Lanes)) // end of the last module of a stack, by lane
+	ranges := map[of][]trace.Span{}               // by start
 	for _, s := range w.Run.Spans {
 		l := &w.Run.Lanes[s.Lane]
-		if (l.Kind == trace.Annotation || l.Kind == trace.HostThread) && modules[s.Name] != "" {
+		if (l.Kind == trace.Annotation || l.Kind == trace.HostThread) && modules[s.Name] != "" && (stacked[s.Name] == "" || s.End > outer[s.Lane]) {
+			if stacked[s.Name] != "" {
+				outer[s.Lane] = s.End
+			}
 			ranges[of{l.Rank, l.Kind}] = append(ranges[of{l.Rank, l.Kind}], s)
 		}
 	}
@@ -221,7 +245,7 @@ const mostWorks = 30
 // worksTable has the work of a step of the captured schedule and of an outcome, of the phases that it has.
 func (r *Replayed) worksTable(outcome int) *cli.Table {
 	t := &cli.Table{
-		Title:   "What " + r.RunName(outcome) + " changes",
+		Title:   "What changes: " + r.RunName(outcome),
 		Note:    "Kernels and copies by name and collectives by operation, of one step: means over ranks, the largest difference first.",
 		Columns: []string{"", "captured: count", "captured: time", "changed: count", "changed: time", "difference"}, OneUnit: true,
 	}

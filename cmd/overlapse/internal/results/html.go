@@ -157,7 +157,10 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 	}
 	var says []string
 	if len(c.Bars) > len(r.Control) {
-		says = append(says, "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, "+
+		if slices.ContainsFunc(of.rows, r.recommended) {
+			says = append(says, "▸: recommended.")
+		}
+		says = append(says, "Change of the captured schedule's time, ± its 80 % interval, "+
 			"and probability of a gain of at least 1 %. Click: its timeline.")
 	}
 	if of.alike != nil {

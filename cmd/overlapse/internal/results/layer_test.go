@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -52,5 +53,33 @@ func TestRangesAroundModules(t *testing.T) {
 	}
 	if want := []trace.Time{11, 4, 6, 11, 13, 31, 31, 41}; !slices.Equal(ends, want) {
 		t.Errorf("ends %v, want %v", ends, want)
+	}
+}
+
+// Of a stack of PyTorch's modules the layer is the outermost of a class that has several; ranges of layers have many spellings.
+func TestLayersOfStacks(t *testing.T) {
+	var b trace.Builder
+	rank := b.AddRank(trace.Rank{})
+	host := b.Lane(trace.Lane{Kind: trace.HostThread, Rank: rank, Peer: trace.None})
+	w := &workload.Workload{Rows: []int32{0}}
+	for i, names := range [][]string{
+		{"nn.Module: Llama_0", "nn.Module: DecoderLayer_3", "nn.Module: Linear_22"},
+		{"nn.Module: Llama_0", "nn.Module: DecoderLayer_4", "nn.Module: Linear_30"},
+		{"nn.Module: Llama_0", "nn.Module: Norm_0"},
+		{"nn.Module: Llama_0", "nn.Module: Linear_31"},
+		{"forward", "## Layer 7 ##"},
+		{"block_2"},
+		{"layer_norm_0"},
+	} {
+		from := trace.Time(100 * i)
+		for k, name := range names {
+			d := trace.Time(k)
+			b.Add(trace.Span{Start: from + d, End: from + 90 - d, Name: b.Intern(name), Lane: host, Parent: trace.None, Attr: trace.None, Kind: trace.Marker})
+		}
+		w.Ops = append(w.Ops, workload.Op{Start: from + 2000, End: from + 2050, Issued: from + 45})
+	}
+	w.Run = b.Finish(trace.Options{KeepZero: true})
+	if got, want := layersOf(w), []string{"DecoderLayer_3", "DecoderLayer_4", "", "Linear_31", "Layer 7", "block_2", ""}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
