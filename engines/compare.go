@@ -201,7 +201,7 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if is, rounds := plan.StepsOf(w, out.Result.Run).Typical(); o.To == 0 && rounds == 1 {
 		o.From, o.To = is.Start, max(1, is.End)
 	}
-	o.MostWGs = plan.MostWorkgroups(w)
+	o.MostWGs = mostWorkgroups(w)
 	result, err := replay.Simulate(m, p, o)
 	var many *replay.TooManyError
 	if errors.As(err, &many) { // equal ranks were simulated once before
@@ -281,7 +281,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
-	opts.MostWGs = cmp.Or(opts.MostWGs, plan.MostWorkgroups(w))
+	opts.MostWGs = cmp.Or(opts.MostWGs, mostWorkgroups(w))
 	o.Result, o.Err = o.run(w, pl, opts)
 	var many *replay.TooManyError
 	switch {
@@ -362,3 +362,13 @@ func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Option
 
 // Abs is the absolute value of a time.
 func Abs(t trace.Time) trace.Time { return max(t, -t) }
+
+// mostWorkgroups bounds what is simulated of a workload: copies of captured ranks make many
+// workgroups out of a small trace; a million takes about a second.
+func mostWorkgroups(w *workload.Workload) int {
+	const always, perEvent = 1 << 24, 1 << 12
+	if w.Run == nil {
+		return always
+	}
+	return max(always, perEvent*len(w.Run.Spans))
+}

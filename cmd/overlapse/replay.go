@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
@@ -90,7 +91,7 @@ there.`,
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
-	input.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
+	whatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
 
@@ -104,7 +105,7 @@ func replayForms() forms[*results.Replayed] {
 }
 
 func (a *app) replay(ctx context.Context, o replayOptions) error {
-	altered, err := input.ParseWhatIf(o.whatIf)
+	altered, err := parseWhatIf(o.whatIf)
 	if err != nil {
 		return err
 	}
@@ -261,4 +262,18 @@ func inJob(world int, ranks ...int) error {
 		}
 	}
 	return nil
+}
+
+// parseWhatIf reads the value of --what-if.
+func parseWhatIf(s string) (machine.WhatIf, error) {
+	x, err := machine.ParseWhatIf(s)
+	if err != nil {
+		return nil, cli.Errorf("--what-if %w", err)
+	}
+	return x, nil
+}
+
+// whatIfFlag adds --what-if.
+func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+cli.Listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
 }

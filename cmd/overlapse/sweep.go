@@ -217,7 +217,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	if err != nil {
 		return nil, "", err
 	}
-	if altered, err := input.ParseWhatIf(of[planWhatIf]); err != nil {
+	if altered, err := parseWhatIf(of[planWhatIf]); err != nil {
 		return nil, "", err
 	} else if len(altered) > 0 {
 		w, m = edit.WhatIf(w, m, altered)

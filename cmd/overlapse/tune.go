@@ -81,7 +81,7 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 	f := c.Flags()
 	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	cli.IntFlag(f, &o.top, "top", 5, cli.Range[int]{Most: cli.MaxRows}, "number of the other settings to list; 0: all")
-	input.WhatIfFlag(f, &o.whatIf, "search")
+	whatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	cli.ChoiceFlag(c, &o.threshold, "threshold", "", "batch: instead, from which batch of a serving step on a strategy pays, with the flag's value to set", "batch")
 	cli.IntFlag(f, &o.tokens, "tokens", 0, cli.Range[int]{Most: 1 << 24},
@@ -117,7 +117,7 @@ type tunedTime struct {
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	started := time.Now()
-	altered, err := input.ParseWhatIf(o.whatIf)
+	altered, err := parseWhatIf(o.whatIf)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ type validateSkip struct {
 // validate predicts the rows of a file, or those of a dataset, whose accuracy tables it writes; it prints the rows of
 // a dataset if a format is given.
 func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) error {
-	isDataset := dataset.IsDataset(o.path)
+	isDataset := hasIndex(o.path)
 	predict := a.predictFile
 	switch {
 	case isDataset && o.traces != "":
@@ -335,4 +335,10 @@ func writeValidatedCSV(w io.Writer, v *validated) error {
 		}[from:])
 	}
 	return results.WriteCSV(w, slices.Values(lines))
+}
+
+// hasIndex reports whether a path is a folder with an index.
+func hasIndex(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, dataset.IndexFile))
+	return err == nil && !info.IsDir()
 }

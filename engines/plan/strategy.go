@@ -121,16 +121,6 @@ func (e *Strategy) replaces(v Values) bool {
 // one for each of its peers, a large job has many.
 const mostFlags = 1 << 24
 
-// MostWorkgroups bounds what is simulated of a workload: copies of captured ranks make many
-// workgroups out of a small trace; a million takes about a second.
-func MostWorkgroups(w *workload.Workload) int {
-	const always, perEvent = 1 << 24, 1 << 12
-	if w.Run == nil {
-		return always
-	}
-	return max(always, perEvent*len(w.Run.Spans))
-}
-
 // A Param is one parameter of a strategy.
 type Param struct {
 	Name    string             `json:"name"`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -97,12 +96,6 @@ func Open(dir string) (*Dataset, error) {
 		return nil, err
 	}
 	return d, d.read(file)
-}
-
-// IsDataset reports whether a path is a folder with an index.
-func IsDataset(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, IndexFile))
-	return err == nil && !info.IsDir()
 }
 
 func indexError(file string, err error) error {

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -150,7 +150,7 @@ func (m *matcher) addRank(rank int) {
 			m.early[before] = true
 			if first, ok := m.firstCopy[before]; ok {
 				m.firstCopy[row] = first
-			} else if !kernel.WaitsForCopies(m.Ops[m.Collectives[before].Members[0]].Name) {
+			} else if !waitsForCopies(m.Ops[m.Collectives[before].Members[0]].Name) {
 				m.firstCopy[row] = before
 			}
 		}
@@ -435,4 +435,10 @@ func (m *matcher) split(c *workload.Collective, ranks int) {
 		otherSide(&one, int64(ranks))
 		m.Collectives = append(m.Collectives, one)
 	}
+}
+
+// waitsForCopies reports whether a part of a collective by copy engines moves no bytes: it waits for the other ranks, or for the
+// copies.
+func waitsForCopies(name string) bool {
+	return strings.HasPrefix(name, "__amd_rocclr_batchMemOp") || strings.Contains(name, "symmetric_memory::barrier_kernel")
 }

@@ -150,22 +150,3 @@ func ArchitectureOf(kernel string) string {
 	}
 	return "gfx" + strings.ToLower(isa)
 }
-
-// VendorOf is the vendor whose libraries and compilers name a kernel so, or whose GPUs have such a name, and a common GPU of
-// it; "" where the name does not tell.
-func VendorOf(name string) (gpu, vendor string) {
-	name = strings.ToLower(name)
-	tells := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
-	}
-	switch {
-	case strings.HasPrefix(name, "cijk_"), strings.HasSuffix(strings.TrimSuffix(name, "]"), ".kd"),
-		tells("tensile", "rccl", "nccldevkernel_generic", "hip", "miopen", "ck_tile", "ck::", "rocblas", "rocprim", "gfx9", "_gfx",
-			"aiter", "radeon", "instinct"):
-		return "mi300x", "AMD"
-	case tells("cutlass", "cublas", "cudnn", "nvjet", "sm80_", "sm90_", "sm100_", "ampere_", "hopper_", "volta_", "turing_", "nvidia",
-		"tesla", "geforce", "quadro"):
-		return "h100", "NVIDIA"
-	}
-	return "", ""
-}

@@ -172,7 +172,7 @@ func executionNode(x *assemble.Execution, v []byte) {
 	}
 	for _, item := range lex.Elements(m["attrs"]) {
 		var name, value []byte
-		lex.Members(item, func(key, v []byte) {
+		membersOf(item, func(key, v []byte) {
 			switch string(key) {
 			case `"name"`:
 				name = v
@@ -195,7 +195,7 @@ func executionNode(x *assemble.Execution, v []byte) {
 // objectOf returns the members of an object by name.
 func objectOf(b []byte) map[string][]byte {
 	m := map[string][]byte{}
-	lex.Members(b, func(key, v []byte) { m[string(lex.Unquote(key))] = v })
+	membersOf(b, func(key, v []byte) { m[string(lex.Unquote(key))] = v })
 	return m
 }
 
@@ -303,4 +303,25 @@ func (d *reader) sizeAround(id trace.SpanID) int32 {
 		}
 	}
 	return 0
+}
+
+// membersOf calls f for every member of an object, and not at all for other values.
+func membersOf(b []byte, f func(key, v []byte)) {
+	if len(b) == 0 || b[0] != '{' {
+		return
+	}
+	for i := 1; ; {
+		key, j := lex.NextKey(b, i)
+		if key == nil {
+			return
+		}
+		end := lex.SkipValue(b, j, 0)
+		if end < 0 {
+			return
+		}
+		f(key, b[j:end])
+		if i = lex.SkipComma(b, end); i < 0 {
+			return
+		}
+	}
 }

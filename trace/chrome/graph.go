@@ -168,7 +168,7 @@ func near(list []nodeAt, a graphArrow) []nodeAt {
 func (a *args) spread() {
 	var buf []byte
 	for _, object := range lex.Elements(lex.Text(a.annotation, &buf)) {
-		lex.Members(object, func(key, v []byte) {
+		membersOf(object, func(key, v []byte) {
 			if field := a.field(key); field != nil && *field == nil {
 				a.put(field, v)
 			}

@@ -27,7 +27,7 @@ func (d *reader) addXLA(e *event, start, end trace.Time) {
 	d.key = append(append(append(d.key[:0], lex.Unquote(e.pid)...), 0), lex.Unquote(e.tid)...)
 	x.Plane, x.Line = d.processNames[string(lex.Unquote(e.pid))], d.threadNames[string(d.key)]
 	x.Thread, _ = lex.Integer(e.tid)
-	lex.Members(e.rawArgs, func(key, value []byte) { x.Stats = append(x.Stats, [2]string{d.string(key), d.string(value)}) })
+	membersOf(e.rawArgs, func(key, value []byte) { x.Stats = append(x.Stats, [2]string{d.string(key), d.string(value)}) })
 	d.xla.Add(x)
 }
 

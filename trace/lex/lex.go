@@ -332,27 +332,6 @@ func SkipComma(b []byte, i int) int {
 	return bad(i)
 }
 
-// Members calls f for every member of an object, and not at all for other values.
-func Members(b []byte, f func(key, v []byte)) {
-	if len(b) == 0 || b[0] != '{' {
-		return
-	}
-	for i := 1; ; {
-		key, j := NextKey(b, i)
-		if key == nil {
-			return
-		}
-		end := SkipValue(b, j, 0)
-		if end < 0 {
-			return
-		}
-		f(key, b[j:end])
-		if i = SkipComma(b, end); i < 0 {
-			return
-		}
-	}
-}
-
 // Elements returns the elements of a list, and nothing of other values.
 func Elements(b []byte) (list [][]byte) {
 	if len(b) == 0 || b[0] != '[' {

@@ -46,17 +46,6 @@ type longer struct {
 	By   float64    `json:"by"` // relative to its time there: 0.08 is 8 % longer
 }
 
-// Unaligned lists the ranks whose clocks cannot be compared with the first one's: nothing
-// says who waits for whom.
-func Unaligned(run *trace.Run) (ranks []int) {
-	for _, r := range run.Ranks {
-		if r.Uncertainty == trace.None {
-			ranks = append(ranks, r.ID)
-		}
-	}
-	return ranks
-}
-
 // beyondNoise is how many times as long others wait for a rank as for the median of the other ranks, if it is not by
 // chance that it is the last.
 const beyondNoise = 2

@@ -184,12 +184,6 @@ func Short(name string) string {
 	return name
 }
 
-// WaitsForCopies reports whether a part of a collective by copy engines moves no bytes: it waits for the other ranks, or for the
-// copies.
-func WaitsForCopies(name string) bool {
-	return strings.HasPrefix(name, "__amd_rocclr_batchMemOp") || strings.Contains(name, "symmetric_memory::barrier_kernel")
-}
-
 // Elements is the number of elements that one of PyTorch's elementwise kernels covers, to a workgroup: a vector a thread, or
 // as many elements a thread as its template says (aten/src/ATen/native/cuda/CUDALoops.cuh).
 func Elements(op *workload.Op) int64 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 )
@@ -91,37 +90,6 @@ func Counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Phases writes how many steps of each phase of serving there are, and how long one takes:
-// "10 decode steps of 9.80 ms, 32 tokens each".
-func Phases(phases []plan.PhaseTime) string {
-	var list []string
-	for _, p := range phases {
-		text := fmt.Sprintf("%s of %s", Counted(p.Steps, p.Phase+" step"), trace.Micros(p.Time))
-		if p.Phase == "" {
-			text = fmt.Sprintf("%s of %s", Counted(p.Steps, "other step"), trace.Micros(p.Time))
-		}
-		if p.Tokens > 0 {
-			text += fmt.Sprintf(" (%s)", Counted(int(p.Tokens), "token"))
-		}
-		list = append(list, text)
-	}
-	return strings.Join(list, ", ")
-}
-
-// Iterations says how many iterations there are, what one takes, and how unequal the captured ones are.
-func Iterations(n int, took trace.Time, captured *plan.Steps) string {
-	text := fmt.Sprintf("%s of %s", Counted(n, "iteration"), trace.Micros(took))
-	shortest, longest, out := captured.Disturbed()
-	if longest > 0 {
-		text += fmt.Sprintf(" (captured ones take %s to %s", trace.Micros(shortest), trace.Micros(longest))
-		if out > 0 {
-			text += fmt.Sprintf(": %d disturbed, left out", out)
-		}
-		text += ")"
-	}
-	return text
-}
-
 // Shorten cuts a text to n characters, the last of which is then an ellipsis.
 func Shorten(s string, n int) string {
 	r := []rune(s)
@@ -190,11 +158,6 @@ func Listed(words []string) string {
 	words = slices.Clone(words)
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// ShareOf writes a part of a time as a percentage.
-func ShareOf(part, whole trace.Time) string {
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
 }
 
 // Markdown writes a text from a trace so that it is no markup of a table or of HTML.

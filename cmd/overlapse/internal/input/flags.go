@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
@@ -138,20 +137,6 @@ func (f *Flags) FailedError(outcomes []engines.Outcome) error {
 		return nil
 	}
 	return cli.Exit(cli.Failed, "%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))
-}
-
-// WhatIfFlag adds --what-if.
-func WhatIfFlag(f *pflag.FlagSet, at *string, use string) {
-	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+cli.Listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
-}
-
-// ParseWhatIf reads the value of --what-if.
-func ParseWhatIf(s string) (machine.WhatIf, error) {
-	x, err := machine.ParseWhatIf(s)
-	if err != nil {
-		return nil, cli.Errorf("--what-if %w", err)
-	}
-	return x, nil
 }
 
 // SelectedPairs restricts the selections to the pairs of --pair: numbers of

@@ -110,21 +110,21 @@ func Likely(w *workload.Workload) (name, why string) {
 // likelyGPU is a common GPU of a trace's vendor, and what tells the vendor.
 func likelyGPU(w *workload.Workload, d trace.Device) (gpu, why string) {
 	if strings.HasPrefix(d.RuntimeVersion, "ROCm") {
-		gpu, vendor := machine.VendorOf("rccl")
+		gpu, vendor := vendorOf("rccl")
 		return gpu, vendor + ", by the trace's runtime " + d.RuntimeVersion
 	}
-	if gpu, vendor := machine.VendorOf(d.Name); gpu != "" {
+	if gpu, vendor := vendorOf(d.Name); gpu != "" {
 		return gpu, vendor + ", by that name"
 	}
 	for i := range w.Ops {
-		if gpu, vendor := machine.VendorOf(w.Ops[i].Name); gpu != "" {
+		if gpu, vendor := vendorOf(w.Ops[i].Name); gpu != "" {
 			return gpu, vendor + ", by kernel " + cli.Shorten(trace.Short(w.Ops[i].Name), 24)
 		}
 	}
 	for _, name := range w.Run.Names {
 		for prefix, kernel := range map[string]string{"hip": "rccl", "cuda": "cutlass"} {
 			if call, ok := strings.CutPrefix(name, prefix); ok && call != "" && call[0] >= 'A' && call[0] <= 'Z' {
-				gpu, vendor := machine.VendorOf(kernel)
+				gpu, vendor := vendorOf(kernel)
 				return gpu, vendor + ", by call " + cli.Shorten(name, 24)
 			}
 		}
@@ -218,4 +218,23 @@ func quoted(s string) string {
 		return ""
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// vendorOf is the vendor whose libraries and compilers name a kernel so, or whose GPUs have such a name, and a common GPU of
+// it; "" where the name does not tell.
+func vendorOf(name string) (gpu, vendor string) {
+	name = strings.ToLower(name)
+	tells := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
+	}
+	switch {
+	case strings.HasPrefix(name, "cijk_"), strings.HasSuffix(strings.TrimSuffix(name, "]"), ".kd"),
+		tells("tensile", "rccl", "nccldevkernel_generic", "hip", "miopen", "ck_tile", "ck::", "rocblas", "rocprim", "gfx9", "_gfx",
+			"aiter", "radeon", "instinct"):
+		return "mi300x", "AMD"
+	case tells("cutlass", "cublas", "cudnn", "nvjet", "sm80_", "sm90_", "sm100_", "ampere_", "hopper_", "volta_", "turing_", "nvidia",
+		"tesla", "geforce", "quadro"):
+		return "h100", "NVIDIA"
+	}
+	return "", ""
 }

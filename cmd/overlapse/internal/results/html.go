@@ -240,7 +240,7 @@ func (r *Replayed) barNote(row *Row) string {
 // measured is the measured time, of each phase.
 func (r *Replayed) measured() string {
 	if r.Phases != nil {
-		return cli.Phases(r.Phases)
+		return phaseNames(r.Phases)
 	}
 	return trace.Micros(trace.Time(r.Measured))
 }

@@ -192,7 +192,7 @@ func (v *Inspection) ranksText() string {
 func (v *Inspection) iterationsText() string {
 	took := v.steps.Time()
 	if phases := v.steps.Phases(); phases != nil {
-		return cli.Phases(phases)
+		return phaseNames(phases)
 	}
 	switch n := workload.Iterations(v.workload); {
 	case len(v.workload.Ops) == 0:
@@ -200,7 +200,7 @@ func (v *Inspection) iterationsText() string {
 	case n == 0:
 		return trace.Micros(took) + " in all, no step found"
 	default:
-		return cli.Iterations(n, took, v.steps)
+		return iterationsIn(n, took, v.steps)
 	}
 }
 
@@ -408,4 +408,18 @@ func (v *Inspection) nextCommand() string {
 		command += fmt.Sprintf("  # on %s, a guess (%s); --machine names the GPU", name, why)
 	}
 	return command
+}
+
+// iterationsIn says how many iterations there are, what one takes, and how unequal the captured ones are.
+func iterationsIn(n int, took trace.Time, captured *plan.Steps) string {
+	text := fmt.Sprintf("%s of %s", cli.Counted(n, "iteration"), trace.Micros(took))
+	shortest, longest, out := captured.Disturbed()
+	if longest > 0 {
+		text += fmt.Sprintf(" (captured ones take %s to %s", trace.Micros(shortest), trace.Micros(longest))
+		if out > 0 {
+			text += fmt.Sprintf(": %d disturbed, left out", out)
+		}
+		text += ")"
+	}
+	return text
 }

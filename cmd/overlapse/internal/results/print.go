@@ -223,7 +223,7 @@ func withoutProfiler(w *workload.Workload, captured engines.Outcome, otherClock 
 	steps := plan.MeasuredSteps(w)
 	was, differ, above := trace.Micros(steps.Time()), false, true
 	if len(captured.Phases) > 1 {
-		was = cli.Phases(steps.Phases())
+		was = phaseNames(steps.Phases())
 	}
 	for _, phase := range captured.Each() {
 		of := captured.Of(phase)
@@ -257,9 +257,9 @@ func capturedText(w *workload.Workload, captured engines.Outcome) string {
 	}
 	switch n := workload.Iterations(w); {
 	case phases != nil:
-		return cli.Phases(phases)
+		return phaseNames(phases)
 	case n > 0:
-		return cli.Iterations(n, captured.Expected, plan.MeasuredSteps(w))
+		return iterationsIn(n, captured.Expected, plan.MeasuredSteps(w))
 	}
 	return trace.Micros(captured.Expected)
 }
@@ -448,4 +448,21 @@ func isolationText(i *workload.Isolation) string {
 			i.Checked, 100*i.Median, 100*i.P90)
 	}
 	return ran
+}
+
+// phaseNames writes how many steps of each phase of serving there are, and how long one takes:
+// "10 decode steps of 9.80 ms, 32 tokens each".
+func phaseNames(phases []plan.PhaseTime) string {
+	var list []string
+	for _, p := range phases {
+		text := fmt.Sprintf("%s of %s", cli.Counted(p.Steps, p.Phase+" step"), trace.Micros(p.Time))
+		if p.Phase == "" {
+			text = fmt.Sprintf("%s of %s", cli.Counted(p.Steps, "other step"), trace.Micros(p.Time))
+		}
+		if p.Tokens > 0 {
+			text += fmt.Sprintf(" (%s)", cli.Counted(int(p.Tokens), "token"))
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
 }

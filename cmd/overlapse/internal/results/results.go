@@ -112,7 +112,7 @@ func Of(
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
 	}
-	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(overlap.Collect(base.Result.Run)), overlap.Unaligned(w.Run)
+	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(overlap.Collect(base.Result.Run)), unaligned(w.Run)
 	schedules, _ := schedule.Settings(w)
 	r.pipeline, r.Peak = schedules != nil, plan.CapturedPeak(w)
 	if r.Control, err = controlOf(w, m, base, sc, opts.Stop); err != nil {
@@ -400,3 +400,14 @@ func (r *Replayed) captured() string {
 
 // Iteration is the default window: one iteration in the steady state.
 const Iteration = "iteration"
+
+// unaligned lists the ranks whose clocks cannot be compared with the first one's: nothing
+// says who waits for whom.
+func unaligned(run *trace.Run) (ranks []int) {
+	for _, r := range run.Ranks {
+		if r.Uncertainty == trace.None {
+			ranks = append(ranks, r.ID)
+		}
+	}
+	return ranks
+}

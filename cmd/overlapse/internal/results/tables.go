@@ -101,7 +101,7 @@ func (v *Inspection) printCopies() {
 				link = fmt.Sprintf("%.0f %%", 100*bytes/(host/1e9))
 			}
 		}
-		t.Add(c.Direction, c.Memory, c.Count, sizeOrUnknown(c.Bytes, true), c.TotalNs, rate, link, cli.ShareOf(c.BesideNs, c.TotalNs))
+		t.Add(c.Direction, c.Memory, c.Count, sizeOrUnknown(c.Bytes, true), c.TotalNs, rate, link, shareOf(c.BesideNs, c.TotalNs))
 	}
 	v.Show(&t)
 }
@@ -139,7 +139,7 @@ func (v *Inspection) printKernels() {
 			if len(k.PhasesNs) > 0 {
 				in = k.PhasesNs[of]
 			}
-			cells = append(cells, cli.ShareOf(in, whole))
+			cells = append(cells, shareOf(in, whole))
 		}
 		t.Add(append(cells, k.TotalNs/trace.Time(k.Count), k.Fused, k.Shape, k.Workgroups, tiles, k.Schedule)...)
 	}
@@ -392,4 +392,9 @@ func (v *Inspection) printDependencies() {
 	t.Add(total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
 		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
 	v.Show(&t)
+}
+
+// shareOf writes a part of a time as a percentage.
+func shareOf(part, whole trace.Time) string {
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
 }
