@@ -50,7 +50,7 @@ type Prediction struct {
 	Confidence Confidence
 	Ways       []plan.Way   // how to get it; none of the captured schedule, of bounds and of hardware that nobody has
 	Effort     plan.Effort  // of that
-	Named      string       // its settings, or it, in the words of the program's libraries ("bucket_cap_mb=50"), else in plain ones; "": there are none
+	Named      string       // its settings, or it, in the libraries' words ("bucket_cap_mb=50"), else in plain ones; "": there are none
 	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
 }
 
