@@ -182,7 +182,8 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		return v != p.Default && v != "" && p.Matters(s.Values)
 	}
 	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool {
-		return p.Alone && set(p) && (p.Ops == nil || slices.ContainsFunc(t.Ops, func(op trace.CollectiveOp) bool { return slices.Contains(p.Ops, op) }))
+		of := func(op trace.CollectiveOp) bool { return slices.Contains(p.Ops, op) }
+		return p.Alone && set(p) && (p.Ops == nil || slices.ContainsFunc(t.Ops, of))
 	})
 	overlapped := func(op trace.CollectiveOp) bool { return slices.Contains(t.Overlapped, op) } // only settings move these
 	moved := slices.DeleteFunc(slices.Clone(t.Ops), overlapped)

@@ -48,11 +48,10 @@ type Prediction struct {
 	Change     float64 // of the captured schedule's expected time, relative: -0.1 is 10 % less; 0 without a result
 	Evidence   Evidence
 	Confidence Confidence
-	Ways       []plan.Way  // how to get it; none of the captured schedule, of bounds and of hardware that nobody has
-	Effort     plan.Effort // of that
-	// its settings, or it, in the words of the program's libraries ("bucket_cap_mb=50"), else in plain ones; "": there are none
-	Named string
-	Apart []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
+	Ways       []plan.Way   // how to get it; none of the captured schedule, of bounds and of hardware that nobody has
+	Effort     plan.Effort  // of that
+	Named      string       // its settings, or it, in the libraries' words ("bucket_cap_mb=50"), else in plain ones; "": there are none
+	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
 }
 
 // of is the prediction of a phase, from 1; 0: of all iterations.

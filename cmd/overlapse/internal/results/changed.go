@@ -113,7 +113,8 @@ func layersOf(w *workload.Workload) []string {
 	ranges := map[of][]trace.Span{}               // by start
 	for _, s := range w.Run.Spans {
 		l := &w.Run.Lanes[s.Lane]
-		if (l.Kind == trace.Annotation || l.Kind == trace.HostThread) && modules[s.Name] != "" && (stacked[s.Name] == "" || s.End > outer[s.Lane]) {
+		named := (l.Kind == trace.Annotation || l.Kind == trace.HostThread) && modules[s.Name] != ""
+		if named && (stacked[s.Name] == "" || s.End > outer[s.Lane]) {
 			if stacked[s.Name] != "" {
 				outer[s.Lane] = s.End
 			}

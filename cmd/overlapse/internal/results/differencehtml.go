@@ -29,7 +29,9 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 			rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Note: trace.Micros(s.Time) + "  " + change, Time: s.Time, Times: s.times()})
 			numbers.Add(append([]any{name, s.Time, change}, cli.States(s.times())...)...)
 			if s.run != nil && at == 0 {
-				rep.Runs = append(rep.Runs, html.Named{Name: strings.TrimPrefix(name, p.title()), Time: trace.Micros(s.Time), Run: s.run, Start: s.start, Gaps: s.gaps})
+				rep.Runs = append(rep.Runs, html.Named{
+					Name: strings.TrimPrefix(name, p.title()), Time: trace.Micros(s.Time), Run: s.run, Start: s.start, Gaps: s.gaps,
+				})
 				if i == 0 && p.lane != nil {
 					rep.Runs = append(rep.Runs, html.Named{Name: p.lane.Name, Note: p.Changed, Run: p.lane, Start: s.start})
 				}

@@ -74,7 +74,9 @@ func TestLayersOfStacks(t *testing.T) {
 		from := trace.Time(100 * i)
 		for k, name := range names {
 			d := trace.Time(k)
-			b.Add(trace.Span{Start: from + d, End: from + 90 - d, Name: b.Intern(name), Lane: host, Parent: trace.None, Attr: trace.None, Kind: trace.Marker})
+			b.Add(trace.Span{
+				Start: from + d, End: from + 90 - d, Name: b.Intern(name), Lane: host, Parent: trace.None, Attr: trace.None, Kind: trace.Marker,
+			})
 		}
 		w.Ops = append(w.Ops, workload.Op{Start: from + 2000, End: from + 2050, Issued: from + 45})
 	}
