@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
@@ -100,6 +101,10 @@ func rescaledText(r *workload.Rescaling) string {
 	if !r.TooGuessed() {
 		text += fmt.Sprintf(" (%+.1f %% in all)", 100*(float64(is)/float64(max(1, was))-1))
 	}
+	if r.Ranks > 0 && sumsOfForward(r.Of) {
+		text += "; this program sums without a backward pass, as tensor parallelism does: there the work of each rank changes, " +
+			"so capture that number"
+	}
 	text += "; the host's own times are as captured"
 	if r.Same {
 		return text
@@ -116,6 +121,13 @@ func rescaledText(r *workload.Rescaling) string {
 		text += fmt.Sprintf("; for %.0f %% of the time this is a guess", 100*guessed)
 	}
 	return text
+}
+
+// sumsOfForward reports whether a program that runs no backward pass has sums, which are of no gradients then.
+func sumsOfForward(w *workload.Workload) bool {
+	backward := func(op workload.Op) bool { return op.Backward }
+	sums := func(c workload.Collective) bool { return c.Op == trace.AllReduce || c.Op == trace.ReduceScatter }
+	return w != nil && !slices.ContainsFunc(w.Ops, backward) && slices.ContainsFunc(w.Collectives, sums)
 }
 
 // PrintRescaled prints the laws that scale captured durations.
