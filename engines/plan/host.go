@@ -148,7 +148,7 @@ func (pl *Planner) capturedCosts(rank int, costs []trace.Time) {
 		is := h.Issues[i]
 		if costs[i] = is.Work; pl.Workload.Unprofiled && is.Work > 0 {
 			added := op*float64(is.Operators) + launch*float64(is.Launches) + call*float64(is.Calls) + node*float64(nodes)
-			own := float64(is.Work) - adds*(added+settingKernels*float64(is.Sets))
+			own := float64(is.Work) - adds*(added+settingKernels*float64(h.Sets[i]))
 			if own = max(own, least); own < float64(HostStall) {
 				own *= faster
 			}

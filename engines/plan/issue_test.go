@@ -42,7 +42,7 @@ func TestGraphsSetWithoutProfiler(t *testing.T) {
 		w, m := plantest.Step(t, 1, "7 a 100\n7 b 100"), plantest.H200(t, 1)
 		m.Launch.ProfiledLaunch.Value, m.Launch.Call.Value = 3e-6, 5e-6
 		w.Unprofiled = true
-		w.Hosts = []*workload.Host{{Order: []int32{0, 1}, Issues: []workload.Issue{{}, {Work: 100_000, Launches: 1, Sets: c.sets}}}}
+		w.Hosts = []*workload.Host{{Order: []int32{0, 1}, Issues: []workload.Issue{{}, {Work: 100_000, Launches: 1}}, Sets: map[int32]trace.Time{1: c.sets}}}
 		if got := (&plan.Planner{Workload: w, Machine: m}).IssueCosts(0); got[1] != c.want {
 			t.Errorf("with %d ns to set them: the issue costs %d ns, want %d", c.sets, got[1], c.want)
 		}

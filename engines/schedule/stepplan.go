@@ -96,6 +96,9 @@ func planStep(pl *plan.Planner, o stepOptions) (why string) {
 		}
 		return without("keep_gathered")
 	}
+	if v["keep_gathered"] == "off" && s.gathersAgain() && !s.keepsGathered() {
+		return without("keep_gathered")
+	}
 	for row := range s.w.Collectives {
 		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
 			s.findPreps(row)
@@ -115,8 +118,13 @@ func planStep(pl *plan.Planner, o stepOptions) (why string) {
 			return why
 		}
 	}
-	if ahead := v.Int("prefetch"); !s.settle(ahead) && ahead > 0 {
+	ahead := v.Int("prefetch")
+	switch limited, moved := s.settle(ahead); {
+	case ahead == 0:
+	case !limited:
 		return "prefetch moves nothing: no parameters are gathered"
+	case !moved && !slices.Contains(s.async, false): // all runs beside compute, and gathers are as far ahead as captured
+		return without("prefetch")
 	}
 	pl.Memory.Bytes += s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead + s.flattened()
 	for _, c := range s.gathers() {
@@ -156,8 +164,8 @@ func (s *step) group(v plan.Values) string {
 }
 
 // settle decides when the host issues every exchange and what it and compute wait for. It
-// reports whether prefetch holds for any gather.
-func (s *step) settle(prefetch int) (prefetched bool) {
+// reports whether prefetch holds for any gather, and moves any.
+func (s *step) settle(prefetch int) (prefetched, moved bool) {
 	for i, x := range s.exchanges {
 		x.index = i
 	}
@@ -165,11 +173,24 @@ func (s *step) settle(prefetch int) (prefetched bool) {
 		s.placedFirst(x)
 	}
 	s.need()
+	before := s.issues()
 	prefetched = s.limitPrefetch(prefetch)
+	moved = !slices.Equal(before, s.issues())
 	s.sort()
 	s.limitReductions()
 	s.limitBuffers(s.values.Int("buffers"))
-	return prefetched
+	return prefetched, moved
+}
+
+// issues says of every member of an exchange in front of which item it is issued, and how much it waits for.
+func (s *step) issues() (all [][3]int32) {
+	for _, x := range s.exchanges {
+		for k := range x.members {
+			m := &x.members[k]
+			all = append(all, [3]int32{m.place, int32(len(m.deps)), int32(len(m.after))})
+		}
+	}
+	return all
 }
 
 // flattened is how much larger the buffer is that gradients are copied into for a bucket than the

@@ -117,7 +117,10 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 			is.Operators++
 		}
 		if kind.Sets {
-			is.Sets += s.Dur()
+			if h.Sets == nil {
+				h.Sets = map[int32]trace.Time{}
+			}
+			h.Sets[h.Order[h.next]] += s.Dur()
 		}
 		switch {
 		case syncs:

@@ -165,7 +165,14 @@ func (e *Edit) host(w *Workload, rank int, old *Host, rows []int32) *Host {
 		i := id - w.Ranks[rank][0]
 		h.Order = append(h.Order, i)
 		if of := e.Rows[rows[id]].Issue; of >= 0 {
-			h.Issues[i] = old.Issues[of-e.Of.Ranks[rank][0]]
+			was := of - e.Of.Ranks[rank][0]
+			h.Issues[i] = old.Issues[was]
+			if sets := old.Sets[was]; sets > 0 {
+				if h.Sets == nil {
+					h.Sets = map[int32]trace.Time{}
+				}
+				h.Sets[i] = sets
+			}
 		}
 	}
 	return h

@@ -22,6 +22,10 @@ type Host struct {
 	// woken one did. It is at least 1.
 	Wakes map[int32]trace.Time
 
+	// Sets are, by position of the op in Workload.Ranks, ns of the work for its issue in which the host set the kernels of a
+	// captured graph, one by one.
+	Sets map[int32]trace.Time
+
 	// Loads is what launches took to load kernels, ns: several times longer than others, with
 	// nothing queued. Later iterations do not repeat it.
 	Loads trace.Time
@@ -35,7 +39,6 @@ type Issue struct {
 	Operators int32      // framework operators and ranges that the profiler recorded in it
 	Calls     int32      // runtime and driver calls that it recorded, without launches
 	Launches  int32      // calls that enqueued kernels, copies or fills, likewise
-	Sets      trace.Time // ns of it in which the host set the kernels of a captured graph, one by one
 	Handed    bool       // another thread issued the previous op, and woke the one that issues this
 }
 
