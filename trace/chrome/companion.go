@@ -147,7 +147,7 @@ func (d *reader) callsByStart() []int32 {
 }
 
 // ReadExecution reads PyTorch's execution trace in uncompressed JSON: the schema with
-// attributes, and the earlier one whose nodes have input_shapes and rf_id as lex.Members.
+// attributes, and the earlier one whose nodes have input_shapes and rf_id as members.
 func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, error) {
 	x, s := assemble.NewExecution(file), lex.NewScanner(r, file, limit)
 	s.Members(map[string]any{"pid": &x.Process, "nodes": func() { s.Each(func() { executionNode(x, s.Value()) }) }})

@@ -13,9 +13,9 @@ type event struct {
 	fields map[string]*[]byte // of head, by their names in quotes
 }
 
-// A head has the lex.Members of an event without its arguments: raw values, strings
+// A head has the members of an event without its arguments: raw values, strings
 // with their quotes. They point into the window and are valid until it moves.
-// Absent lex.Members are nil.
+// Absent members are nil.
 type head struct {
 	pos            int64 // of its opening bracket, in the file
 	ph             byte  // 0 where absent

@@ -16,7 +16,7 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
-// FuzzEvent: an event has the same lex.Members as with encoding/json.
+// FuzzEvent: an event has the same members as with encoding/json.
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte(`{"ph":"X","name":"a\u0062\ud83d\ude42","ts":1.5,"dur":"2","args":{"stream":7,"n\u0061me":"x"},"ts":3}`))
 	f.Add([]byte(`{"args":{"name":1},"args":null,"\u006eame":"\/\b"}`))
