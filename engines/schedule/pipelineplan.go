@@ -17,7 +17,8 @@ import (
 // forward and backward chunks of a capture (rules W18 to W21).
 //
 //	reading.go  which rank has which stage, and what each micro-batch consists of
-//	halves.go   what making gradients of weights apart takes
+//	samples.go  kernels that run only with one, or only with several samples in a micro-batch
+//	halves.go   what making gradients of weights apart takes; handover.go, what waking autograd's thread does
 //	order.go    the order in which every rank runs them
 
 // pipelineSchedules are the values of the setting; the first leaves the step as it is.

@@ -9,8 +9,9 @@
 //	preps.go        copies that prepare collectives
 //	buckets.go      gradients in other buckets; gathers.go, parameters gathered earlier, once or again
 //	chains.go       micro-batches that alternate
-//	reading.go      the pipeline of a capture; order.go, the orders of schedules; pipelineplan.go, their pieces; halves.go, of backward in
-//	                two; messages.go, between stages; pipeline.go, in place of the captured step
+//	reading.go      the pipeline of a capture; order.go, the orders of schedules; pipelineplan.go, their pieces; samples.go, kernels
+//	                that depend on the samples of one; halves.go, of backward in two; handover.go, between threads;
+//	                messages.go, between stages; pipeline.go, in place of the captured step
 //	occupancy.go    compute of other grids
 //	beside.go       what computes alongside each collective
 //	stepwrite.go    writes a rank: streams, waits, gaps, kernels and pairs; blocked.go, gaps beside streams that wait
