@@ -120,13 +120,6 @@ func (r *csvReader) agentOf(process int32, column int) int32 {
 	return trace.Memo(r.agents, agentKey{process, f}, func() int32 { return r.Agent(process, f) })
 }
 
-// checked notes a record whose times had to be repaired.
-func (r *csvReader) checked(good bool) {
-	if !good {
-		r.Builder.NoteSpan(trace.SpanID(r.Builder.Len()-1), trace.Repaired, r.t.file, trace.EndsEarly, "line", r.t.line)
-	}
-}
-
 // numbered is the numbers of the dispatches of a table of kernels, which a process counts without gaps.
 type numbered struct{ least, most, count int64 }
 
@@ -180,7 +173,7 @@ func (r *csvReader) kernel() {
 	}
 	setGrid(&d.Setup, grid, workgroup)
 	r.Node(r.count(c.graph), r.count(c.node))
-	r.checked(r.AddKernel(p, &d))
+	r.AddKernel(p, &d)
 }
 
 // setGrid sets grid and block of a kernel whose grid is in work-items, as in
@@ -225,7 +218,7 @@ func (r *csvReader) copied() {
 		Start:       start,
 		End:         end,
 	}
-	r.checked(r.AddCopy(p, &c))
+	r.AddCopy(p, &c)
 }
 
 // direction reads the direction of a copy or fill. Whether a copy between devices crosses from one
@@ -245,7 +238,7 @@ func (r *csvReader) called() {
 	if name := r.t.field(r.columns.domain); name != r.domain.name {
 		r.domain = domainOf(name)
 	}
-	r.checked(r.AddCall(r.process(), &assemble.Call{
+	r.AddCall(r.process(), &assemble.Call{
 		Name:        r.Builder.Intern(r.t.field(r.columns.name)),
 		Thread:      r.count(r.columns.thread),
 		Correlation: r.count(r.columns.correlation),
@@ -253,7 +246,7 @@ func (r *csvReader) called() {
 		End:         end,
 		Marker:      r.domain.marker,
 		Collective:  r.domain.rccl,
-	}))
+	})
 }
 
 func domainOf(name string) domain {
@@ -265,10 +258,10 @@ func (r *csvReader) marked() {
 	r.domain = domain{marker: true}
 	at, _, ok := r.startEnd()
 	if ok {
-		r.checked(r.AddCall(r.process(), &assemble.Call{
+		r.AddCall(r.process(), &assemble.Call{
 			Name:  r.Builder.Intern(r.t.field(r.columns.name)),
 			Start: at, End: at, Marker: true,
-		}))
+		})
 	}
 }
 
@@ -289,7 +282,7 @@ func (r *csvReader) event() {
 // memory reads allocations of memory and of scratch memory.
 func (r *csvReader) memory() {
 	if start, end, ok := r.startEnd(); ok {
-		r.checked(r.AddRange(r.process(), r.Builder.Intern(r.t.field(r.columns.direction)), start, end))
+		r.AddRange(r.process(), r.Builder.Intern(r.t.field(r.columns.direction)), start, end)
 	}
 }
 
