@@ -176,7 +176,7 @@ func (d *reader) agent(process int32, name string) int32 {
 
 // process is the row of a process.
 func (d *reader) process(pid int64) int32 {
-	return trace.Memo(d.processes, pid, func() int32 { return d.Process(strconv.FormatInt(pid, 10), pid, d.Name) })
+	return d.Process(strconv.FormatInt(pid, 10), pid, d.Name)
 }
 
 // pid is the process of a track, which one of its ancestors may name.

@@ -56,7 +56,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 			cure = k.cure
 			continue
 		}
-		r := csvReader{Session: s, t: t, group: name, agents: map[agentKey]int32{}}
+		r := csvReader{Session: s, t: t, group: name}
 		r.columns = findColumns(t)
 		first := s.Builder.Len()
 		err = t.each(&s.Builder, func() {

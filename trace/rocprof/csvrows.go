@@ -12,24 +12,14 @@ type csvReader struct {
 	*assemble.Session
 	t       *table
 	columns csvColumns
-	group   string             // key of the process, where records do not name theirs
-	agents  map[agentKey]int32 // rows that agentOf has looked up
-	seen    map[int64]bool     // counters: dispatches that are in
+	group   string         // key of the process, where records do not name theirs
+	seen    map[int64]bool // counters: dispatches that are in
 	kernels numbered
-	domain  domain // of the last call
 	events  []hipEvent
 }
 
-type agentKey struct {
-	process int32
-	key     string
-}
-
 // A domain is the API that a call belongs to.
-type domain struct {
-	name         string
-	marker, rccl bool
-}
+type domain struct{ marker, rccl bool }
 
 // csvColumns are the positions of the columns of every kind of table;
 // trace.None for one that the file lacks.
@@ -117,7 +107,7 @@ func (r *csvReader) agentOf(process int32, column int) int32 {
 	if f == "" {
 		return trace.None
 	}
-	return trace.Memo(r.agents, agentKey{process, f}, func() int32 { return r.Agent(process, f) })
+	return r.Agent(process, f)
 }
 
 // numbered is the numbers of the dispatches of a table of kernels, which a process counts without gaps.
@@ -235,27 +225,24 @@ func (r *csvReader) called() {
 	if !ok {
 		return
 	}
-	if name := r.t.field(r.columns.domain); name != r.domain.name {
-		r.domain = domainOf(name)
-	}
+	in := domainOf(r.t.field(r.columns.domain))
 	r.AddCall(r.process(), &assemble.Call{
 		Name:        r.Builder.Intern(r.t.field(r.columns.name)),
 		Thread:      r.count(r.columns.thread),
 		Correlation: r.count(r.columns.correlation),
 		Start:       start,
 		End:         end,
-		Marker:      r.domain.marker,
-		Collective:  r.domain.rccl,
+		Marker:      in.marker,
+		Collective:  in.rccl,
 	})
 }
 
 func domainOf(name string) domain {
-	return domain{name, strings.HasPrefix(name, "MARKER") || strings.HasPrefix(name, "ROCTX"), strings.HasPrefix(name, "RCCL")}
+	return domain{strings.HasPrefix(name, "MARKER") || strings.HasPrefix(name, "ROCTX"), strings.HasPrefix(name, "RCCL")}
 }
 
 // marked reads a marker of rocprofv2, which has one time.
 func (r *csvReader) marked() {
-	r.domain = domain{marker: true}
 	at, _, ok := r.startEnd()
 	if ok {
 		r.AddCall(r.process(), &assemble.Call{

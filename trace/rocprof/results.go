@@ -43,9 +43,6 @@ type resultsReader struct {
 	events  []hipEvent
 	graphs  []assemble.Call // launches of graphs
 	kernels numbered
-
-	handle                int64 // the agent that was looked up last
-	handleOf, handleAgent int32
 }
 
 // A symbol is a kernel as its code object describes it.
@@ -282,17 +279,12 @@ func (j *resultsReader) add(kind string, r *record) {
 	j.unnamed = append(j.unnamed, wants)
 }
 
-// agentOf returns the agent with a handle, or trace.None for no agent. Kernels
-// of a process run on few of them.
+// agentOf returns the agent with a handle, or trace.None for no agent.
 func (j *resultsReader) agentOf(handle int64) int32 {
 	if handle == 0 {
 		return trace.None
 	}
-	if handle != j.handle || j.handleOf != j.process {
-		j.handle, j.handleOf = handle, j.process
-		j.handleAgent = j.Agent(j.process, strconv.FormatInt(handle, 10))
-	}
-	return j.handleAgent
+	return j.Agent(j.process, strconv.FormatInt(handle, 10))
 }
 
 // nameAll names what could not be named before the end of the process.
