@@ -127,12 +127,12 @@ func (d *reader) process(global int64) int32 {
 }
 
 // call adds a call of a process that uses a GPU.
-func (d *reader) call(process int32, c *assemble.Call, row int64) (good bool) {
+func (d *reader) call(process int32, c *assemble.Call, row int64) {
 	if process == trace.None {
 		d.Builder.Note(trace.Skipped, d.Name, "a call of a process that uses no GPU", "row", row)
-		return true
+		return
 	}
-	return d.AddCall(process, c)
+	d.AddCall(process, c)
 }
 
 // gpu returns a device of a process.
@@ -281,6 +281,9 @@ func (d *reader) ranges() {
 		case r.Null(1):
 			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": a range without end: clamped to zero duration", "row", r.Number)
 			end = start
+		case end < start && process != trace.None:
+			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+trace.EndsEarly, "row", r.Number)
+			end = start
 		}
 		nccl := strings.HasPrefix(text, "nccl")
 		c := assemble.Call{
@@ -303,9 +306,7 @@ func (d *reader) ranges() {
 				d.Builder.NoteKernel(trace.Noted, d.Name, "of NCCL without a size: this export has no NVTX payloads (nsys export --type sqlite --include-json true has them)", "row", r.Number)
 			}
 		}
-		if !d.call(process, &c, r.Number) {
-			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+trace.EndsEarly, "row", r.Number)
-		}
+		d.call(process, &c, r.Number)
 	})
 }
 
