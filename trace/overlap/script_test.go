@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 var asks = map[string]func(t testing.TB, m Metrics) string{
 	"times": func(t testing.TB, m Metrics) string {
 		b := m.Ranks[0].Breakdown
-		return strings.TrimSuffix(columns(t, "total", b.Total, "compute", b.Compute, "transfer", b.Transfer, "waiting", b.Waiting, "copies", b.Copies, "idle", b.Idle, "hidden", b.Hidden) + "; " +
+		return strings.TrimSuffix(columns(t, "total", b.Total, "compute", b.Compute, "transfer", b.Transfer, "waiting", b.Waiting, "copies", b.Copies, "idle", b.Idle, "hidden", b.Hidden)+"; "+
 			columns(t, "communicates", b.Communication, "overlapped", b.Overlapped, "exposed", b.Exposed, "copying", b.Copy, "overlapped copying", b.OverlappedCopy), "; ")
 	},
 	"idle": func(t testing.TB, m Metrics) string {
