@@ -1,4 +1,4 @@
-package kernel
+package lift
 
 import (
 	"fmt"
@@ -41,24 +41,6 @@ func TestNameTile(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestClassOf(t *testing.T) {
-	for name, want := range map[string]Class{
-		"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT":                             Matrix,
-		"void cublasLt::splitKreduce_kernel<32, 16, int, float>(int)":                Light,
-		"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16":                dense,
-		"void at::native::vectorized_elementwise_kernel<8, add>(int)":                Sweep,
-		"void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel":    Lookup,
-		"void split_embedding_codegen_forward_unweighted_kernel<fbgemm_gpu::x>(...)": Lookup,
-		"void split_embedding_backward_codegen_rowwise_kernel(...)":                  other,
-		"Memcpy DtoD (Device -> Device)":                                             Sweep,
-		"sync_k":                                                                     Unknown,
-	} {
-		if got := ClassOf(name); got != want {
-			t.Errorf("%s: class %d, want %d", name, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package kernel
+package lift
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // TestRoles has the role that the name of a kernel gives it, and of attention the phase: "attention", and
 // "prefill" or "decode" where only one of them runs it. The names are those that the libraries define.
 func TestRoles(t *testing.T) {
-	role := map[Class]string{Unknown: "unknown", Sweep: "sweep", Light: "light", Matrix: "matrix", Lookup: "lookup", dense: "dense", other: "heavy"}
+	role := [...]string{workload.ClassUnknown: "unknown", "sweep", "light", "matrix", "lookup", "dense", "heavy"}
 	for name, want := range map[string]string{
 		// FlashInfer, of which SGLang and vLLM take norms, activations, attention and sampling
 		"void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*)":                                                                   "sweep",
@@ -97,7 +97,7 @@ func TestRoles(t *testing.T) {
 		"_convert_req_index_to_global_index_kernel":                     "light",
 	} {
 		name := trace.Demangle(name)
-		got := role[ClassOf(name)]
+		got := role[workload.ClassOf(name)]
 		if is, prefill, decode := attention(name); prefill {
 			got = "prefill"
 		} else if decode {
@@ -126,7 +126,7 @@ func TestNormRows(t *testing.T) {
 		"triton_red_fused_add_mean_mul_pow_rsqrt_0":                                                           0,
 	} {
 		op := &workload.Op{Kernel: &workload.Kernel{Name: name, Tiling: workload.Tiling{WGs: 32}}, Kind: trace.Compute}
-		if got := NormRows(op); got != want {
+		if got := normRows(op); got != want {
 			t.Errorf("%s: %d rows, want %d", name, got, want)
 		}
 	}
