@@ -70,8 +70,8 @@ func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes
 	}
 	if paused >= LeastWaiting {
 		in := cmp.Or(pausesIn(w), "as for data")
-		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, %s: no schedule and no graph shortens them",
-			100*paused, float64(longest)/1e6, in)
+		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, %s: no schedule and "+
+			"no graph shortens them", 100*paused, float64(longest)/1e6, in)
 	}
 	if paused >= hostBound || v.HostBound { // else behind what to change
 		v.sayPaused()
