@@ -70,13 +70,12 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	d.w = lex.New(r, o.File, o.Limit)
 	err := d.documents()
 	d.count(d.events % countEvery)
-	if err != nil {
+	switch {
+	case d.native != nil: // the rest of the file says the same
+		return d.native, nil
+	case err != nil:
 		return nil, err
-	}
-	if d.native != nil {
-		return d.finishNative(), nil
-	}
-	if d.xla != nil {
+	case d.xla != nil:
 		return d.finishXLA()
 	}
 	return d.finish(), nil
@@ -269,10 +268,10 @@ func (d *reader) member(key string) error {
 		return err
 	}
 	if key == "overlapse" {
-		if err := d.setOwn(v); err != nil {
+		if d.native, err = d.nativeRun(v); err != nil {
 			return d.w.Syntax(d.w.Pos, "the header that overlapse wrote", "write it again with this version", err)
 		}
-		return nil
+		return io.EOF
 	}
 	if !set(v) {
 		d.note(trace.Skipped, key+" is not as expected", d.w.At(d.w.Pos))
