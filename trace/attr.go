@@ -203,7 +203,7 @@ type Wait struct {
 
 	// Call is the waiting call, Recorded the call that recorded the event; None if
 	// unknown. Set by Builder.Link.
-	Call, Recorded SpanID
+	Call, Recorded SpanID `json:"-"`
 }
 
 // An Operator is a framework operator with the shapes of its inputs.

@@ -213,7 +213,7 @@ type Device struct {
 
 // A Run holds all data of a measured or simulated run. Values of this type are
 // finished: they are not changed after Builder.Finish. In JSON it is what a file of package chrome
-// has of a run beside its large tables.
+// has of a run beside its events.
 type Run struct {
 	Name      string // for headings: the path of the input, or the strategy
 	Epoch     int64  // nanoseconds since 1970 of time 0; 0 if the file has no date
@@ -225,6 +225,7 @@ type Run struct {
 	Groups    []Group
 	Operators []Operator
 	Comms     []Comm
+	Waits     []Wait       `json:",omitempty"` // in file order
 	Uses      []Uses       `json:",omitempty"` // what operators read and write, from an execution trace
 	Accesses  []Access     `json:",omitempty"`
 	Depends   []Dependency `json:",omitempty"` // that the file states, by To, then From
@@ -237,7 +238,6 @@ type Run struct {
 	Copies     []CopyAttr      `json:"-"`
 	Workgroups []WorkgroupAttr `json:"-"`
 	Calls      []Call          `json:"-"`
-	Waits      []Wait          `json:"-"` // in file order
 	Captured   []Captured      `json:"-"` // by graph, in order of capture; a joined run has none
 
 	Collectives []MatchedCollective `json:"-"` // over all ranks, by arrival of the first member

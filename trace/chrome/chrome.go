@@ -70,12 +70,13 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	d.w = lex.New(r, o.File, o.Limit)
 	err := d.documents()
 	d.count(d.events % countEvery)
-	switch {
-	case d.native != nil: // the rest of the file says the same
-		return d.native, nil
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case d.xla != nil:
+	}
+	if d.native != nil {
+		return d.finishNative(), nil
+	}
+	if d.xla != nil {
 		return d.finishXLA()
 	}
 	return d.finish(), nil
@@ -268,10 +269,10 @@ func (d *reader) member(key string) error {
 		return err
 	}
 	if key == "overlapse" {
-		if d.native, err = d.nativeRun(v); err != nil {
+		if err := d.setOwn(v); err != nil {
 			return d.w.Syntax(d.w.Pos, "the header that overlapse wrote", "write it again with this version", err)
 		}
-		return io.EOF
+		return nil
 	}
 	if !set(v) {
 		d.note(trace.Skipped, key+" is not as expected", d.w.At(d.w.Pos))

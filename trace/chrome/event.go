@@ -63,6 +63,10 @@ type args struct {
 
 	rank, pidRaw []byte // of TraceLens' fused files
 	begin, end   []byte // of rocprof: nanoseconds
+
+	// Arguments that only Write writes.
+	parent, op, comm, origin, peer, uses []byte
+	workgroup, persistent, cu, row, col  []byte
 }
 
 // decode reads the event whose opening bracket is at i and returns the position after it.
@@ -171,7 +175,9 @@ func (a *args) named() map[string]*[]byte {
 		"Process Group Name": &a.group, "Process Group Description": &a.groupDesc, "Process Group Ranks": &a.groupRanks,
 		"Src Rank": &a.src, "Dst Rank": &a.dst, "Seq": &a.seq, "Total Allocated": &a.allocated, "Device Type": &a.deviceType,
 		"wait_on_stream": &a.waitOn, "wait_on_cuda_event_record_corr_id": &a.waitRecord, "rank": &a.rank, "pid_raw": &a.pidRaw,
-		"BeginNs": &a.begin, "EndNs": &a.end,
+		"BeginNs": &a.begin, "EndNs": &a.end, "parent": &a.parent, "op": &a.op, "comm": &a.comm, "origin": &a.origin,
+		"uses": &a.uses, "peer": &a.peer, "workgroup": &a.workgroup, "persistent": &a.persistent, "cu": &a.cu, "row": &a.row,
+		"col": &a.col,
 	} {
 		fields[`"`+name+`"`] = field
 	}

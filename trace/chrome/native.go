@@ -1,95 +1,232 @@
 package chrome
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
-	"reflect"
-
-	"github.com/klauspost/compress/flate"
+	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
-// nativeVersion is the version of nativeHeader. A reader of a lower version must reject it.
-const nativeVersion = 2
-
-// A nativeHeader is the value of the key "overlapse" in a trace written by this package, before its events: the whole run but for its
-// ledger. The events say the same to other tools, and Read does not read them.
-type nativeHeader struct {
-	Version int
-	trace.Run
-	Names []string
-	Rows  [][]byte // of nativeTables: numbers of fixed size, little-endian, compressed by DEFLATE
+// A nativeReader reads the events of a trace that Write wrote.
+type nativeReader struct {
+	head  nativeHeader
+	spans []trace.SpanID // by number of the X event, for parents
 }
 
-// nativeTables are the large tables of a run.
-func nativeTables(r *trace.Run) []any {
-	return []any{&r.Spans, &r.Kernels, &r.Setups, &r.Copies, &r.Workgroups, &r.Calls, &r.Waits}
-}
-
-// newNativeHeader is that of a run.
-func newNativeHeader(run *trace.Run) (h nativeHeader, err error) {
-	h = nativeHeader{Version: nativeVersion, Run: *run, Names: run.Names}
-	for _, table := range nativeTables(run) {
-		var packed bytes.Buffer
-		z, err := flate.NewWriter(&packed, flate.BestSpeed)
-		if err == nil {
-			err = binary.Write(z, binary.LittleEndian, table)
-		}
-		if err == nil {
-			err = z.Close()
-		}
-		if err != nil {
-			return h, err
-		}
-		h.Rows = append(h.Rows, packed.Bytes())
+// setOwn sets the header of a trace that Write wrote.
+func (d *reader) setOwn(v []byte) error {
+	var o nativeReader
+	if err := json.Unmarshal(v, &o.head); err != nil {
+		return err
 	}
-	return h, nil
-}
-
-// mostInflation is more than the rows of a run are compressed.
-const mostInflation = 250
-
-// nativeRun is the run that a header has.
-func (d *reader) nativeRun(v []byte) (*trace.Run, error) {
-	var h nativeHeader
-	if err := json.Unmarshal(v, &h); err != nil {
-		return nil, err
-	}
-	run := &h.Run
-	tables := nativeTables(run)
+	h := &o.head
 	switch {
 	case h.Version > nativeVersion:
-		return nil, fmt.Errorf("version %d, newer than this program", h.Version)
-	case h.Version < nativeVersion || len(h.Rows) != len(tables):
-		return nil, fmt.Errorf("version %d with %d tables, older than this program", h.Version, len(h.Rows))
+		return fmt.Errorf("version %d, newer than this program", h.Version)
+	case d.Builder.Len() > 0:
+		return fmt.Errorf("it comes after events")
 	}
-	run.Names = h.Names
-	for i, table := range tables {
-		most := min(d.o.Limit, mostInflation*int64(len(h.Rows[i])))
-		rows, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(h.Rows[i])), most))
-		if err != nil {
-			return nil, err
+	for i := range h.Comms {
+		c := &h.Comms[i]
+		c.Group, c.Collective = d.reference(c.Group, len(h.Groups)), trace.None
+	}
+	for i := range h.Waits {
+		h.Waits[i].Call, h.Waits[i].Recorded = trace.None, trace.None
+	}
+	rows := h.Run
+	rows.Depends, rows.Nodes = nil, nil // of spans that are not read yet
+	if err := trace.Validate(&rows); err != nil {
+		return err
+	}
+	for _, r := range h.Ranks {
+		d.Builder.AddRank(r)
+	}
+	for i, l := range h.Lanes {
+		if d.Builder.Lane(l) != trace.LaneID(i) {
+			return fmt.Errorf("lane %d twice", i)
 		}
-		list := reflect.ValueOf(table).Elem()
-		n := len(rows) / binary.Size(reflect.Zero(list.Type().Elem()).Interface())
-		list.Set(reflect.MakeSlice(list.Type(), n, n))
-		if _, err := binary.Decode(rows, binary.LittleEndian, table); err != nil {
-			return nil, err
+	}
+	for i, g := range h.Groups {
+		if d.Builder.AddGroup(g) != int32(i) {
+			return fmt.Errorf("group %d twice", i)
 		}
 	}
-	for i := range run.Comms {
-		run.Comms[i].Collective = trace.None
+	t := &d.Builder.Run
+	t.Operators, t.Comms, t.Waits, t.Uses, t.Accesses = h.Operators, h.Comms, h.Waits, h.Uses, h.Accesses
+	d.native = &o
+	return nil
+}
+
+func within(i int32, n int) bool { return i >= 0 && int(i) < n }
+
+// reference returns an index, or None. A dangling index becomes None.
+func (d *reader) reference(i int32, n int) int32 {
+	if within(i, n) {
+		return i
 	}
-	for _, s := range run.Spans {
-		run.End = max(run.End, s.End)
+	if i != trace.None {
+		d.note(trace.Repaired, "dangling index", d.w.At(d.w.Pos))
 	}
-	if err := trace.Validate(run); err != nil {
-		return nil, err
+	return trace.None
+}
+
+// index reads an argument that is an index below n; None if absent.
+func (d *reader) index(b []byte, n int) int32 {
+	if b == nil {
+		return trace.None
 	}
-	run.MatchCollectives()
-	return run, nil
+	i, ok := lex.Integer(b)
+	if !ok || i < 0 || i >= int64(n) {
+		return d.reference(-2, n)
+	}
+	return int32(i)
+}
+
+// either reads an integer argument; None if absent.
+func either(b []byte) int32 {
+	if b == nil {
+		return trace.None
+	}
+	return max(small(b), trace.None)
+}
+
+// nativeEvent adds an event that Write wrote.
+func (d *reader) nativeEvent(e *event) {
+	if e.ph != 'X' {
+		return // names and arrows are redundant with the header and the spans
+	}
+	o := d.native
+	lane, ok := lex.Integer(e.tid)
+	if !ok || lane < 1 || lane > int64(len(o.head.Lanes)) {
+		d.note(trace.Skipped, "on no lane of the header", e.pos)
+		o.spans = append(o.spans, trace.None)
+		return
+	}
+	start, ok1 := d.start(e)
+	end, ok2 := start, false
+	if ok1 {
+		end, ok2 = d.end(e, start)
+	}
+	if !ok2 {
+		o.spans = append(o.spans, trace.None)
+		return
+	}
+	s := trace.Span{
+		Start:  start,
+		End:    end,
+		Name:   d.name(e.name),
+		Lane:   trace.LaneID(lane - 1),
+		Parent: trace.None,
+	}
+	if p := d.index(e.args.parent, len(o.spans)); p != trace.None {
+		s.Parent = d.nativeParent(o.spans[p], &s, e.pos)
+	}
+	s.Kind, s.Attr = d.nativeRow(e)
+	o.spans = append(o.spans, d.Builder.Add(s))
+}
+
+// nativeParent is the parent of a span, or None if the span does not lie in it.
+func (d *reader) nativeParent(id trace.SpanID, s *trace.Span, pos int64) trace.SpanID {
+	if id == trace.None {
+		return id
+	}
+	p := d.Builder.Span(id)
+	if p.Start > s.Start || p.End < s.End || d.Builder.LaneOf(p.Lane).Rank != d.Builder.LaneOf(s.Lane).Rank {
+		d.note(trace.Repaired, "a span outside of its parent: parent removed", pos)
+		return trace.None
+	}
+	return id
+}
+
+// nativeRow adds the side row of an event, if it has one.
+func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
+	a, head := &e.args, &d.native.head
+	kind := trace.Marker
+	if string(lex.Unquote(e.cat)) == callCategory {
+		kind = trace.HostCall
+	}
+	if k := slices.Index(categories[:], string(lex.Unquote(e.cat))); k >= 0 {
+		kind = trace.Kind(k)
+	}
+	switch {
+	case kind == trace.HostCall || kind == trace.Launch:
+		if a.external == nil {
+			break
+		}
+		return kind, d.Builder.AddCall(trace.Call{
+			Correlation: number(a.correlation),
+			External:    number(a.external),
+			Op:          d.index(a.op, len(head.Operators)),
+		})
+	case kind == trace.Compute:
+		if a.collective != nil {
+			kind = trace.Collective
+		}
+		if a.stream == nil {
+			break
+		}
+		return kind, d.Builder.AddKernel(trace.Kernel{
+			Setup:       d.setup(a, number(a.stream)),
+			Correlation: number(a.correlation),
+			Comm:        d.index(a.comm, len(head.Comms)),
+			Op:          d.index(a.op, len(head.Operators)),
+			Origin:      either(a.origin),
+			Uses:        d.index(a.uses, len(head.Uses)) + 1,
+		})
+	case kind == trace.Copy || kind == trace.Transfer || string(e.cat) == `"`+fillCategory+`"`:
+		if kind == trace.Marker {
+			kind = trace.Copy
+		}
+		if a.bytes == nil {
+			break
+		}
+		return kind, d.Builder.AddCopy(trace.CopyAttr{
+			Bytes:       max(0, number(a.bytes)),
+			Correlation: number(a.correlation),
+			Stream:      number(a.stream),
+			Peer:        either(a.peer),
+			Op:          d.index(a.op, len(head.Operators)),
+			Origin:      either(a.origin),
+			Uses:        d.index(a.uses, len(head.Uses)) + 1,
+			Dir:         trace.CopyDir(max(0, slices.Index(kindWords[:], string(lex.Unquote(a.kind))))),
+		})
+	case kind.InKernel():
+		if a.workgroup == nil {
+			break
+		}
+		return kind, d.Builder.AddWorkgroup(trace.WorkgroupAttr{
+			ID:         either(a.workgroup),
+			Persistent: either(a.persistent),
+			CU:         either(a.cu),
+			Peer:       either(a.peer),
+			Row:        either(a.row),
+			Col:        either(a.col),
+		})
+	}
+	return kind, trace.None
+}
+
+// finishNative returns the run that was written.
+func (d *reader) finishNative() *trace.Run {
+	h := &d.native.head
+	at := func(id trace.SpanID) trace.SpanID {
+		if !within(int32(id), len(d.native.spans)) || d.native.spans[id] == trace.None || !d.Builder.Span(d.native.spans[id]).Kind.OnDevice() {
+			d.note(trace.Repaired, "dangling index", 0)
+			return trace.None
+		}
+		return d.native.spans[id]
+	}
+	for _, p := range h.Depends {
+		if to, from := at(p.To), at(p.From); to != trace.None && from != trace.None {
+			d.Builder.Run.Depends = append(d.Builder.Run.Depends, trace.Dependency{To: to, From: from})
+		}
+	}
+	for _, n := range h.Nodes {
+		if n.Span = at(n.Span); n.Span != trace.None {
+			d.Builder.Run.Nodes = append(d.Builder.Run.Nodes, n)
+		}
+	}
+	return d.Builder.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, Estimated: h.Estimated, KeepZero: true})
 }

@@ -2,67 +2,51 @@ package chrome
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/flate"
-
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/testkit/must"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// A header that overlapse did not write like this is refused, with a reason.
-func TestNativeHeader(t *testing.T) {
+// nativeTrace is the output of Write for a kernel with a workgroup.
+func nativeTrace(t *testing.T, rank int) string {
+	t.Helper()
 	var b trace.Builder
-	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{World: 2}), Peer: trace.None})
-	for i := range trace.Time(2) {
-		b.Add(trace.Span{Start: i, End: i + 1, Name: b.Intern("k"), Lane: lane, Parent: trace.None, Kind: trace.Compute, Attr: trace.None})
+	b.AddRank(trace.Rank{ID: rank, World: 2, Source: fmt.Sprintf("rank%d.json", rank)})
+	k := b.Add(trace.Span{Start: 0, End: 9000, Name: b.Intern("k"), Lane: b.Lane(trace.Lane{Kind: trace.Queue, Peer: trace.None}), Parent: trace.None, Kind: trace.Compute, Attr: trace.None})
+	b.Add(trace.Span{Start: 1000, End: 2000, Name: b.Intern("w"), Lane: b.Lane(trace.Lane{Kind: trace.Slot, Peer: trace.None}), Parent: k, Kind: trace.Workgroup, Attr: trace.None})
+	var out bytes.Buffer
+	if err := Write(&out, b.Finish(trace.Options{Epoch: 1e18}), nil, nil, nil); err != nil {
+		t.Fatal(err)
 	}
-	run := b.Finish(trace.Options{Epoch: 1e18})
-	spans := func(change func(s *trace.Span)) func(h *nativeHeader) {
-		return func(h *nativeHeader) {
-			changed := append([]trace.Span(nil), run.Spans...)
-			change(&changed[1])
-			var rows bytes.Buffer
-			z := must.Have(flate.NewWriter(&rows, flate.BestSpeed))(t)
-			must.Do(t, binary.Write(z, binary.LittleEndian, changed))
-			must.Do(t, z.Close())
-			h.Rows[0] = rows.Bytes()
-		}
-	}
-	for _, c := range []struct {
-		what, want string
-		change     func(h *nativeHeader)
-	}{
-		{"as written", "", func(*nativeHeader) {}},
-		{"half a row is none", "", func(h *nativeHeader) {
-			h.Rows[1] = h.Rows[1][:0:0]
-			h.Rows[1] = append(h.Rows[1], 1, 1, 0, 254, 255, 7)
-		}},
-		{"an earlier version", "older than this program", func(h *nativeHeader) { h.Version = 1 }},
-		{"a table less", "older than this program", func(h *nativeHeader) { h.Rows = h.Rows[1:] }},
-		{"cut short", "unexpected EOF", func(h *nativeHeader) { h.Rows[0] = h.Rows[0][:3] }},
-		{"no name", "name 9 of 2", spans(func(s *trace.Span) { s.Name = 9 })},
-		{"no lane", "lane -1 of 1", spans(func(s *trace.Span) { s.Lane = -1 })},
-		{"a parent that does not contain it", "its parent 0 from 0 to 1", spans(func(s *trace.Span) { s.Parent = 0 })},
-		{"a span before the one before it", "before its predecessor's", spans(func(s *trace.Span) { s.Start = -5 })},
-		{"a wait of no rank", "on rank row 4", func(h *nativeHeader) {
-			waits := *run
-			waits.Waits = []trace.Wait{{Rank: 4, Call: trace.None, Recorded: trace.None}}
-			h.Rows = must.Have(newNativeHeader(&waits))(t).Rows
-		}},
+	return out.String()
+}
+
+// A file may give a span a parent that does not contain it.
+func TestNativeSpanOutsideOfItsParent(t *testing.T) {
+	for _, c := range []struct{ what, from, to string }{
+		{"starts before", `"ts":0.000,"dur":9.000`, `"ts":5.000,"dur":9.000`},
+		{"ends after", `"ts":1.000,"dur":1.000`, `"ts":1.000,"dur":9.000`},
 	} {
-		h := must.Have(newNativeHeader(run))(t)
-		c.change(&h)
-		text := `{"overlapse":` + string(must.Have(json.Marshal(h))(t)) + `,"traceEvents":[]}`
-		back, err := Read(strings.NewReader(text), Options{File: "x.json"})
-		switch {
-		case c.want == "" && (err != nil || len(back.Spans) != 2 || trace.Validate(back) != nil):
-			t.Errorf("%s: %v, %v", c.what, back, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: %v, want %q", c.what, err, c.want)
+		var runs []*trace.Run
+		for rank := range 2 {
+			text := nativeTrace(t, rank)
+			if !strings.Contains(text, c.from) {
+				t.Fatalf("no %s in %s", c.from, text)
+			}
+			run, err := Read(strings.NewReader(strings.Replace(text, c.from, c.to, 1)), Options{File: "x.json"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := trace.Validate(run); err != nil || !strings.Contains(fmt.Sprint(run.Ledger), "a span outside of its parent: parent removed") {
+				t.Errorf("%s: %v, %v", c.what, err, run.Ledger)
+			}
+			runs = append(runs, run)
+		}
+		if _, err := assemble.Join(runs, "both"); err != nil {
+			t.Errorf("%s: %v", c.what, err)
 		}
 	}
 }

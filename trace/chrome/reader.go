@@ -19,7 +19,7 @@ type reader struct {
 	w      lex.Window
 	e      event
 	header header
-	native *trace.Run    // of a trace that Write wrote, else nil
+	native *nativeReader // for a trace that Write wrote, else nil
 	xla    *assemble.XLA // for a profile of XLA's, else nil
 	keys   []string      // of the top-level object, for an error
 
@@ -173,6 +173,10 @@ func (d *reader) event(e *event) error {
 	if d.Builder.Len() >= math.MaxInt32-1 {
 		return d.w.Syntax(d.w.Pos, "more than 2147483646 spans", "split the trace", nil)
 	}
+	if d.native != nil {
+		d.nativeEvent(e)
+		return nil
+	}
 	switch e.ph {
 	case 'X':
 		d.complete(e)
@@ -221,7 +225,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 		d.noteEvent(trace.Skipped, what, e)
 		return 0, false
 	}
-	if !d.started {
+	if !d.started && d.native == nil {
 		d.origin = ns - ns%1e9
 	}
 	d.started = true

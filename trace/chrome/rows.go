@@ -46,10 +46,7 @@ func triple(b []byte) (t [3]int32) {
 func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 	a := &e.args
 	k := trace.Kernel{
-		Setup: d.Builder.AddSetup(trace.Setup{
-			Grid: triple(a.grid), Block: triple(a.block), Priority: small(a.priority), Stream: stream,
-			Shared: assemble.Narrow(number(a.shared)), Registers: assemble.Narrow(number(a.registers)),
-		}),
+		Setup:       d.setup(a, stream),
 		Correlation: number(a.correlation),
 		Comm:        trace.None,
 		Op:          trace.None,
@@ -63,6 +60,13 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 	}
 	d.kernels = trace.Append(&d.Builder, d.kernels, info)
 	return d.Builder.AddKernel(k)
+}
+
+func (d *reader) setup(a *args, stream int64) int32 {
+	return d.Builder.AddSetup(trace.Setup{
+		Grid: triple(a.grid), Block: triple(a.block), Priority: small(a.priority), Stream: stream,
+		Shared: assemble.Narrow(number(a.shared)), Registers: assemble.Narrow(number(a.registers)),
+	})
 }
 
 // copy adds the side row of a copy or fill.

@@ -12,6 +12,19 @@ import (
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
+// nativeVersion is the version of nativeHeader. A reader of a lower version must reject
+// it.
+const nativeVersion = 1
+
+// A nativeHeader is the value of the key "overlapse" in a trace written by this
+// package, before its events: the parts of a run that are not spans. In the events,
+// pid-1 is then a row of Ranks, tid-1 a row of Lanes, and args.parent the number of an
+// earlier X event.
+type nativeHeader struct {
+	Version   int
+	trace.Run // Depends and Nodes by numbers of X events
+}
+
 // categories are the values of cat, by kind: Kineto's words if there are any. The
 // category of a fill is below.
 var categories = [...]string{
@@ -62,11 +75,7 @@ func Write(w io.Writer, run *trace.Run, of *Operators, flows []Flow, counters []
 	if err != nil {
 		return err
 	}
-	native, err := newNativeHeader(run)
-	if err != nil {
-		return err
-	}
-	head, err := json.Marshal(native)
+	head, err := json.Marshal(nativeHeader{nativeVersion, *run})
 	if err != nil {
 		return err
 	}
@@ -214,6 +223,7 @@ func (w *writer) named(what string, rank, tid int, name string, index int) {
 func (w *writer) span(id trace.SpanID) {
 	s := w.run.Spans[id]
 	w.begin(categoryFor(w.run, s), w.run.NameOf(s), s, w.run.Lanes[s.Lane].Device)
+	w.optional("parent", int32(s.Parent))
 	if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
 		w.external(s, w.launched(id, s))
 	}
@@ -228,6 +238,9 @@ func (w *writer) span(id trace.SpanID) {
 		case s.Kind.InKernel():
 			w.workgroup(&w.run.Workgroups[s.Attr])
 		}
+	}
+	if k := w.run.Kernel(s); s.Kind == trace.Collective && (k == nil || k.Comm == trace.None) {
+		w.raw(`,"Collective name":null`)
 	}
 	w.raw("}}")
 }

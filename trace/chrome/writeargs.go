@@ -11,8 +11,11 @@ import (
 func (w *writer) call(s trace.Span, c *trace.Call) {
 	if w.run.Lanes[s.Lane].Rank == w.row {
 		w.field("External id", c.External)
+	} else {
+		w.field("external id", c.External) // as Read takes it too: numbers repeat on each rank
 	}
 	w.field("correlation", c.Correlation)
+	w.optional("op", c.Op)
 }
 
 func (w *writer) kernel(k *trace.Kernel) {
@@ -24,7 +27,11 @@ func (w *writer) kernel(k *trace.Kernel) {
 	w.field("shared memory", int64(s.Shared))
 	w.triple("grid", s.Grid)
 	w.triple("block", s.Block)
+	w.optional("op", k.Op)
+	w.optional("origin", k.Origin)
+	w.optional("uses", k.Uses-1)
 	if k.Comm != trace.None {
+		w.field("comm", int64(k.Comm))
 		w.comm(&w.run.Comms[k.Comm])
 	}
 }
@@ -79,6 +86,9 @@ func (w *writer) copy(c *trace.CopyAttr) {
 	w.field("stream", c.Stream)
 	w.raw(`,"kind":"`, kindWords[c.Dir], `"`)
 	w.optional("peer", c.Peer)
+	w.optional("op", c.Op)
+	w.optional("origin", c.Origin)
+	w.optional("uses", c.Uses-1)
 }
 
 func (w *writer) workgroup(g *trace.WorkgroupAttr) {
