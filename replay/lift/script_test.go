@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 			case "new":
 				d = drawing{parts: map[byte]part{}}
 			case "rank":
-				r := trace.Rank{ID: number(t, c.Args[0])}
+				r := trace.Rank{ID: integer(t, c.Args[0])}
 				setAll(t, &r, c.Set)
 				d.ranks = append(d.ranks, r)
 			case "device":
@@ -67,7 +67,7 @@ func TestScripts(t *testing.T) {
 			case "uses":
 				recordUses(t, run, c.Input)
 			case "lift":
-				return lifted(t, Options{World: number(t, c.Set["world"])})
+				return lifted(t, Options{World: integer(t, c.Set["world"])})
 			case "correct":
 				list, err := ParseCorrections(strings.NewReader(c.Input), "flow.yaml")
 				if err == nil {
@@ -257,7 +257,7 @@ func partOf(t testing.TB, c scripttest.Call) part {
 			case "before":
 				comm.Peer = rankBefore
 			default:
-				comm.Peer = int32(number(t, peer))
+				comm.Peer = int32(integer(t, peer))
 			}
 			p.comm = &comm
 		}
@@ -270,10 +270,10 @@ func groupsOf(t testing.TB, texts []string) (groups []trace.Group) {
 	for i, text := range texts {
 		g := trace.Group{Name: fmt.Sprint(i)}
 		if size, ok := strings.CutPrefix(text, "x"); ok {
-			g.Size = number(t, size)
+			g.Size = integer(t, size)
 		} else {
 			for id := range strings.SplitSeq(text, ",") {
-				g.Ranks = append(g.Ranks, number(t, id))
+				g.Ranks = append(g.Ranks, integer(t, id))
 			}
 			g.Size = len(g.Ranks)
 		}
@@ -293,12 +293,12 @@ func setAll(t testing.TB, of any, set map[string]string) {
 func sidesOf(t testing.TB, text string) (sides []int64) {
 	t.Helper()
 	for side := range strings.SplitSeq(text, "x") {
-		sides = append(sides, int64(number(t, side)))
+		sides = append(sides, int64(integer(t, side)))
 	}
 	return sides
 }
 
-func number(t testing.TB, text string) int {
+func integer(t testing.TB, text string) int {
 	t.Helper()
 	return must.Have(strconv.Atoi(text))(t)
 }

@@ -1,202 +1,197 @@
-// Package kernel finds the sizes, tiles and memory traffic of kernels and copies, from their
-// names, their grids and the framework's operators that launched them. It is the only package
-// that reads names of kernels and host calls.
-//
-//	names.go   what the name of a kernel says; calls.go of a host call, batch.go of a range of a serving engine
-//	reader.go  sizes of a kernel, by its operator: shape.go
-//	tiling.go  tiles and clusters, by its name and its grid
-package kernel
+package lift
 
 import (
+	"cmp"
+	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// All that the lift reads from names of kernels is in this file, of host calls in calls.go, of serving engines' ranges in
-// batch.go; ranges of frameworks are in annotate.go of package lift.
-
-// A Class is the role of a kernel, by its name.
-type Class uint8
-
-// The classes.
-const (
-	Unknown Class = iota // a name that tells nothing: a kernel of the program's own
-	Sweep                // elementwise over its operator's inputs: norms, copies
-	Light                // short, and of no simple size: sorts, scans, reductions, bookkeeping
-	Matrix               // multiplies matrices
-	Lookup               // gathers rows of a table
-	dense                // multiplies matrices too, but its output is not one GEMM's: attention, convolution
-	other                // heavy, none of these: kernels that communicate inside too
-)
-
-// noLibrary removes names of libraries and words whose parts read as roles: flashinfer::norm is no flash
-// attention, fbgemm_gpu::permute no GEMM.
-var noLibrary = strings.NewReplacer("flashinfer", "", "fbgemm", "", "deep_gemm", "")
-
-// classes are those of the first mostClasses names that were read: a trace has few, and every schedule asks for them again.
-var (
-	classes sync.Map
-	classed atomic.Int64 // how many
-)
-
-// mostClasses is far more than the kernels of any program, and bounds what a server keeps of traces of hostile names.
-const mostClasses = 1 << 14
-
-// ClassOf reads a kernel's name.
-func ClassOf(kernel string) Class {
-	c, ok := classes.Load(kernel)
-	if !ok {
-		if c = classOf(kernel); classed.Load() < mostClasses {
-			classes.Store(kernel, c)
-			classed.Add(1)
-		}
+// grid is the tiling of a kernel of which nothing but the grid counts.
+func grid(k trace.Setup) workload.Tiling {
+	n := k.WGs()
+	if n == 0 {
+		return workload.Tiling{}
 	}
-	return c.(Class)
+	return workload.Tiling{Tiles: n, WGs: n, Evidence: "grid"}
 }
 
-// classOf is ClassOf. Earlier lines win: cublasLt::splitKreduce is
-// no GEMM, and flash attention multiplies more than two matrices.
-func classOf(kernel string) Class {
-	if _, _, fused := trace.Fused(kernel); fused != "" {
+// tiling finds the logical workgroups of a compute kernel: those of the grid, or,
+// for a persistent kernel, the tiles that its workgroups share (rule G8).
+func (r *kernelReader) tiling(op *workload.Op, k trace.Setup, batch int64, reset bool) workload.Tiling {
+	t := grid(k)
+	slots := residents(&r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].Device, k, op.Footprint.Registers)
+	if given, ok := lookUp(r.tiles, op.Name, k); ok {
+		take(&t, given, op.Shape, batch, slots)
+		return t
+	}
+	name := r.name(op)
+	if op.Shape.Kind == workload.NoShape && name.class == workload.ClassMatrix && name.tiled {
+		byNamedTile(&t, name.tile, slots)
+	}
+	if op.Shape.Kind != workload.GEMM && op.Shape.Kind != workload.GEMV || !name.tiled {
+		return t
+	}
+	tile := name.tile.orient(op.Shape, batch, t.WGs)
+	t.Depth = name.tile.depth
+	tiles := tile.count(op.Shape, batch)
+	if tiles > mostTiles {
+		return t
+	}
+	settle(&t, tile.rows, tile.cols, tiles, slots)
+	if n := tile.down * tile.across; n > 1 && t.WGs%n == 0 {
+		t.Cluster = n
+		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
+	}
+	if t.Persistent && machine.CeilDiv(t.Tiles, t.WGs) > 2 && reset {
+		t.Dynamic = true
+		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
+	}
+	return t
+}
+
+// byNamedTile notes the tile that a GEMM's name gives where its sizes are unknown: its output has
+// about as many elements as the grid times the tile, unless it is split along K or
+// persistent (rule G8).
+func byNamedTile(t *workload.Tiling, tile namedTile, slots int) {
+	laid := laidTile{rows: tile.first, cols: tile.second}
+	if tile.transposed {
+		laid = laid.turned()
+	}
+	t.TileM, t.TileN = laid.rows, laid.cols
+	if t.WGs == 0 {
+		t.Evidence = fmt.Sprintf("the name's %d×%d; the trace has no grid", laid.rows, laid.cols)
+		return
+	}
+	if slots > 0 && t.WGs <= slots {
+		t.Evidence = fmt.Sprintf("grid; the name's %d×%d; all workgroups are resident at once, and may have several tiles each", laid.rows, laid.cols)
+		return
+	}
+	elements := float64(t.WGs) * float64(laid.rows) * float64(laid.cols)
+	t.Evidence = fmt.Sprintf("grid; the name's %d×%d, one a workgroup, makes an output of %.3g million elements", laid.rows, laid.cols, elements/1e6)
+}
+
+// take lets what the user said of a kernel's tiles stand for what was found.
+func take(t *workload.Tiling, given workload.Tiling, s workload.Shape, batch int64, slots int) {
+	tiles := cmp.Or(given.Tiles, count(s, batch, given.TileM, given.TileN))
+	t.Persistent = given.Persistent || t.WGs > 0 && tiles > t.WGs && fits(t.WGs, slots)
+	t.Dynamic = given.Dynamic
+	t.TileM, t.TileN = given.TileM, given.TileN
+	if tiles > 0 {
+		t.Tiles = tiles
+	}
+	t.Evidence = "given"
+}
+
+// settle decides between a plain and a persistent kernel, given the tile of the
+// kernel's name and how many of it the output needs.
+func settle(t *workload.Tiling, rows, cols, tiles, slots int) {
+	shape := fmt.Sprintf("the name's %d×%d", rows, cols)
+	switch {
+	case t.WGs == 0:
+		t.TileM, t.TileN, t.Tiles = rows, cols, tiles
+		t.Evidence = shape + " over the output: the trace has no grid"
+	case tiles <= t.WGs:
+		t.TileM, t.TileN = rows, cols
+		t.Evidence = shape + ", one a workgroup"
+		if tiles < t.WGs {
+			t.Evidence = fmt.Sprintf("%s would make %d; the grid has more: split along K, or padded", shape, tiles)
+		}
+	case fits(t.WGs, slots):
+		t.TileM, t.TileN, t.Tiles, t.Persistent = rows, cols, tiles, true
+		t.Evidence = fmt.Sprintf("%s over the output, shared by a grid that fits on the device at once", shape)
+	default: // a workgroup covers more than the name says
+		t.Evidence = fmt.Sprintf("grid; %s would make %d tiles", shape, tiles)
+	}
+}
+
+// fits reports whether a grid is resident as a whole; slots is 0 where the device is unknown.
+func fits(wgs, slots int) bool { return slots == 0 || wgs <= slots }
+
+// mostTiles is more than an output in the memory of a GPU has: of 128×128 elements of two bytes 550 GB. An operator of which a
+// trace says so has wrong sizes.
+const mostTiles = 1 << 24
+
+// count is the number of tiles of rows×cols that a batch of outputs needs; 0 where unknown.
+func count(s workload.Shape, batch int64, rows, cols int) int {
+	if rows <= 0 || cols <= 0 || s.M <= 0 || s.N <= 0 {
+		return 0
+	}
+	n, ok := volume([]int64{batch, max(1, machine.CeilDiv(s.M/batch, int64(rows))), machine.CeilDiv(s.N, int64(cols))})
+	if !ok {
+		return 0
+	}
+	return int(n)
+}
+
+// maxResidents is the most workgroups that one CU holds, on NVIDIA since 2016
+// but for some small parts; AMD's limit by waves is reached through threads.
+const maxResidents = 32
+
+// residents is how many workgroups of the kernel, with so many registers a thread, fit on
+// the device at once; 0 where unknown.
+func residents(d *trace.Device, k trace.Setup, registers int) int {
+	if d.CUs <= 0 || k.Threads() <= 0 {
+		return 0
+	}
+	threads := k.Threads()
+	if d.WaveSize > 0 {
+		threads = machine.CeilDiv(threads, d.WaveSize) * d.WaveSize
+	}
+	has := func(n int) machine.Quantity { return machine.Quantity{Value: float64(n)} }
+	g := machine.GPU{Threads: has(d.ThreadsPerCU), Registers: has(d.RegistersPerCU), Shared: has(d.SharedPerCU), WGs: has(maxResidents)}
+	if d.ComputeMajor >= 8 && d.WaveSize == 32 {
+		g.SharedSpare = has(1024) // the driver's, of every workgroup, since compute capability 8.0
+	}
+	return d.CUs * max(1, g.Residents(threads, registers, int(k.Shared)))
+}
+
+// A laidTile is one as it lies on the output, and the tiles of its cluster.
+type laidTile struct{ rows, cols, down, across int }
+
+// orient says how a tile lies on the output: as its library lays it, unless
+// only the other way gives the number of workgroups. A workload file states its tiles, which
+// may be split along K.
+func (t namedTile) orient(s workload.Shape, batch int64, wgs int) laidTile {
+	laid := laidTile{t.first, t.second, max(1, t.along1st), max(1, t.along2nd)}
+	if t.transposed {
+		laid = laid.turned()
+	}
+	if other := laid.turned(); !t.stated && laid.count(s, batch) != wgs && other.count(s, batch) == wgs {
 		return other
 	}
-	kernel = noLibrary.Replace(strings.ToLower(kernel))
-	for _, c := range [...]struct {
-		class Class
-		words []string
-	}{
-		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_", "prepare_varlen", "_metadata", "kv_indices", "convert_req", "merge_state", "mergestate", "merge_attn_states"}},
-		{Sweep, []string{"and_cache", "kv_buffer", "kvcache_kernel", "appendpaged", "concat_mla", "rotary", "rope_", "_rope", "kn_entry_"}},
-		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop", "withkvcache", "withpagedkvcache", "withraggedkvcache", "kernel_mha", "multihead", "aiter::pa_", "mla_dec", "mla_pfl", "mla_a", "_fwd_grouped_kernel_stage", "_fwd_kernel_stage"}},
-		{Sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
-		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad", "fused_moe_kernel", "fmoe_", "batched_triton_kernel"}},
-		{Lookup, []string{"embedding", "emb_"}},
-		{Matrix, []string{"gemm", "gemv", "nvjet", "cijk_", "cutlass", "xmma", "matmul", "_mm_", "bmm_", "marlin", "wvsplitk", "flatmm", "triton_tem_"}},
-		{Sweep, []string{"memcpy", "memset", "copy", "norm", "fill", "transpose", "permute", "triu_tril", "nchwtonhwc", "nhwctonchw", "quant", "act_and_mul", "silu_and_mul", "silu_mul", "gelu_and_mul"}},
-		{Light, []string{
-			"reduce_kernel", "reduction", "gammabeta", "arange", "index", "scatter", "gather", "sort", "scan", "cub::",
-			"multi_tensor_apply", "triton_poi_", "triton_per_", "triton_red_", "triton__", "topk", "moe_align", "moe_sum", "moe_fused_gate", "sampling",
-		}},
-		{Sweep, []string{"_fusion", "fusion_", "wrapped_"}}, // of XLA, without a library's product or a Triton one
-	} {
-		if slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(kernel, w) }) {
-			return c.class
-		}
-	}
-	return Unknown
+	return laid
 }
 
-// A Part is what of its input an element of a light kernel's output needs.
-type Part uint8
+func (t laidTile) turned() laidTile { return laidTile{t.cols, t.rows, t.across, t.down} }
 
-// The parts.
-const (
-	Whole     Part = iota // all of it, or the name does not say
-	ofElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
-	OfRow                 // its row: norms, softmax, quantisation by row
-)
-
-// PartOf reads a kernel's name. Copies may transpose, and sums over rows or batches read columns.
-func PartOf(op *workload.Op) Part {
-	if op.Kind != trace.Compute || op.Dense || op.Shape.Kind != workload.NoShape && op.Shape.Kind != workload.Elementwise {
-		return Whole
-	}
-	for _, p := range [...]struct {
-		part  Part
-		words []string
-	}{
-		{ofElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
-		{Whole, []string{"batch_norm", "batchnorm", "bn_", "group_norm", "groupnorm", "gammabeta", "copy", "transpose", "permute", "cat", "clone", "embedding", "index", "scatter", "gather"}},
-		{OfRow, []string{"layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "quant"}},
-		{ofElement, []string{"elementwise_kernel", "triton_poi_", "gelu", "silu", "relu", "swiglu", "act_and_mul", "activation", "bias", "residual", "dropout"}},
-	} {
-		if NameHas(op.Name, p.words...) {
-			return p.part
-		}
-	}
-	return Whole
+// count is the number of tiles that a batch of outputs needs, those of clusters
+// that stick out included.
+func (t laidTile) count(s workload.Shape, batch int64) int {
+	return count(s, batch, t.rows*t.down, t.cols*t.across) * t.down * t.across
 }
 
-// Multiplies reports whether a kernel is a GEMM, by its shape or its name.
-func Multiplies(op *workload.Op) bool {
-	return op.Kind == trace.Compute && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || op.Shape.Kind == workload.NoShape && ClassOf(op.Name) == Matrix)
-}
+// Roles of kernels by their names are in names.go of package workload. Sizes and tiles by names of kernels are in this file,
+// names of host calls and of serving engines' ranges in calls.go, ranges of frameworks in annotate.go.
 
-// OfLibrary reports whether a kernel's name is of a matrix library: cuBLAS and its
-// ancestors, CUTLASS, hipBLASLt and rocBLAS, and that of workload files (gemm_128x256).
-func OfLibrary(name string) bool {
-	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_") || ofWorkloadFile.MatchString(name)
-}
-
-var ofWorkloadFile = regexp.MustCompile(`^(grouped_|conv_|attention_)?gemm_[0-9]+x[0-9]+$`)
-
-// HoldsWeights reports whether an op multiplies by parameters, by its name: a GEMM, or those of a
-// mixture of experts, but not attention.
-func HoldsWeights(op *workload.Op) bool {
-	if op.Kind != trace.Compute {
-		return false
-	}
-	class := ClassOf(op.Name)
-	return class == Matrix || class == other && NameHas(op.Name, "fused_moe_kernel", "fmoe_", "batched_triton_kernel")
-}
-
-// Copies reports whether an op moves data and computes nothing, by its name.
-func Copies(op *workload.Op) bool {
-	return op.Kind == trace.Copy || !op.Matrix() && NameHas(op.Name, "copy", "chunk_cat", "concat", "memcpy")
-}
-
-// MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
-// rows through an index.
-func MovesRows(op *workload.Op) bool {
-	return op.Kind == trace.Compute && NameHas(op.Name, "permute", "index", "gather", "scatter", "moe_align", "sort_chunks")
-}
-
-// SumsRows reports whether an op adds several rows to one, by its name: the weighted sum over
-// the experts of a token.
-func SumsRows(op *workload.Op) bool {
-	return op.Kind == trace.Compute && NameHas(op.Name, "sum", "reduce", "combine", "index_add", "unpermute")
-}
-
-// NameHas reports whether a name has one of the words, in small letters.
-func NameHas(name string, words ...string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
-}
-
-// Short is the short form of a kernel's name.
-func Short(name string) string {
-	const most = 60
-	name = trace.Signature(name)
-	if i := strings.IndexAny(name, "(<"); i > 0 {
-		name = strings.TrimSpace(name[:i])
-	}
-	if len(name) > most {
-		name = strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
-}
-
-// Elements is the number of elements that one of PyTorch's elementwise kernels covers, to a workgroup: a vector a thread, or
+// elements is the number of elements that one of PyTorch's elementwise kernels covers, to a workgroup: a vector a thread, or
 // as many elements a thread as its template says (aten/src/ATen/native/cuda/CUDALoops.cuh).
-func Elements(op *workload.Op) int64 {
+func elements(op *workload.Op) int64 {
 	if _, each, ok := strings.Cut(op.Name, "::elementwise_kernel<128, "); ok {
 		return vectorElements(op, op.Name[:len(op.Name)-len(each)])
 	}
 	return vectorElements(op, "vectorized_elementwise_kernel<")
 }
 
-// NormElements is the rows times columns of one of FlashInfer's norms, which has a workgroup a row and
+// normElements is the rows times columns of one of FlashInfer's norms, which has a workgroup a row and
 // as many threads as the row has vectors, in whole warps and at most 1024, where they take turns
 // (flashinfer, include/flashinfer/norm.cuh); 0 for another kernel.
-func NormElements(op *workload.Op) int64 {
+func normElements(op *workload.Op) int64 {
 	const most = 1024
 	if !strings.Contains(op.Name, "flashinfer::norm::") || op.Footprint.Threads >= most {
 		return 0
@@ -210,8 +205,8 @@ func NormElements(op *workload.Op) int64 {
 // CK Tile (include/ck_tile/ops/{rmsnorm2d,layernorm2d,add_rmsnorm2d_rdquant}: the first side of the block's shape).
 var rowwise = regexp.MustCompile(`vectorized_layer_norm_kernel|rms_norm_\w*kernel<|flashinfer::norm::|add_rmsnorm_quant_kernel<(?:.*, (\d{1,2})>)?|(?:norm2dFwd|Rmsnorm2dRdquantFwd)<.*?BlockShape<ck_tile::sequence<(\d{1,2}), `)
 
-// NormRows is the rows of a norm that has a workgroup for each or for a stated number; 0 for another kernel.
-func NormRows(op *workload.Op) int64 {
+// normRows is the rows of a norm that has a workgroup for each or for a stated number; 0 for another kernel.
+func normRows(op *workload.Op) int64 {
 	if !strings.Contains(op.Name, "norm") { // millions of kernels have names without it
 		return 0
 	}
@@ -240,9 +235,9 @@ func vectorElements(op *workload.Op, name string) int64 {
 	return int64(op.Tiling.WGs) * int64(op.Footprint.Threads) * int64(vector)
 }
 
-// ElementSize is the bytes of an element of the first type in a kernel's name: Sum_bf16, <__nv_bfloat16, 8>, or PyTorch's <c10::BFloat16, 16> and
+// elementSize is the bytes of an element of the first type in a kernel's name: Sum_bf16, <__nv_bfloat16, 8>, or PyTorch's <c10::BFloat16, 16> and
 // CUDAFunctor_add<c10::BFloat16>.
-func ElementSize(kernel string) (size int64) {
+func elementSize(kernel string) (size int64) {
 	first := len(kernel)
 	for name, n := range map[string]int64{"bfloat16,": 2, "::BFloat16,": 2, "_add<c10::BFloat16>": 2, "__half,": 2, "<c10::Half,": 2, "_add<c10::Half>": 2, "<float,": 4, "_add<float>": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
 		if at := strings.Index(kernel, name); at >= 0 && at < first {

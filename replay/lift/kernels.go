@@ -1,4 +1,4 @@
-package kernel
+package lift
 
 import (
 	"cmp"
@@ -12,28 +12,28 @@ import (
 )
 
 // A sized is the shape of one operator and its batch size.
-type sized struct {
+type sizedOperator struct {
 	shape workload.Shape
 	batch int64
 }
 
 // A Reader finds the properties of a run's kernels.
-type Reader struct {
+type kernelReader struct {
 	run     *trace.Run
 	shapes  map[string]workload.Shape // given by the user
 	tiles   map[string]workload.Tiling
 	names   []kernelName                         // by id; read on demand
-	sizes   map[int32]sized                      // by row of Run.Operators: computed once
+	sizes   map[int32]sizedOperator              // by row of Run.Operators: computed once
 	kernels map[workload.Kernel]*workload.Kernel // of all ops
 	known   map[launch]measured
 	own     workload.Kernel // of the current op
 }
 
-// NewReader returns a Reader of a run; shapes and tiles are what the user gives, as in lift.Options.
-func NewReader(run *trace.Run, shapes map[string]workload.Shape, tiles map[string]workload.Tiling) *Reader {
-	return &Reader{
+// newKernelReader returns a Reader of a run; shapes and tiles are what the user gives, as in lift.Options.
+func newKernelReader(run *trace.Run, shapes map[string]workload.Shape, tiles map[string]workload.Tiling) *kernelReader {
+	return &kernelReader{
 		run: run, shapes: shapes, tiles: tiles,
-		names: make([]kernelName, len(run.Names)), sizes: map[int32]sized{}, kernels: map[workload.Kernel]*workload.Kernel{}, known: map[launch]measured{},
+		names: make([]kernelName, len(run.Names)), sizes: map[int32]sizedOperator{}, kernels: map[workload.Kernel]*workload.Kernel{}, known: map[launch]measured{},
 	}
 }
 
@@ -55,7 +55,7 @@ type measured struct {
 
 // A kernelName is the information derived from a kernel's name.
 type kernelName struct {
-	class Class
+	class workload.Class
 	tile  namedTile
 	tiled bool // the name gives a tile
 	read  bool // the name has been read
@@ -64,22 +64,22 @@ type kernelName struct {
 }
 
 // name reads the name of an op; each name of a run is read once.
-func (r *Reader) name(op *workload.Op) *kernelName {
+func (r *kernelReader) name(op *workload.Op) *kernelName {
 	i := r.run.Spans[op.Span].Name
 	n := &r.names[i]
 	if !n.read {
 		n.read = true
-		n.class = ClassOf(r.run.Names[i])
+		n.class = workload.ClassOf(r.run.Names[i])
 		n.tile, n.tiled = nameTile(r.run.Names[i])
 		n.registers = tensileRegisters(r.run.Names[i])
 	}
 	return n
 }
 
-// Measure sets the sizes, tiles and traffic of an op. Ops with equal Kernel values share
+// measure sets the sizes, tiles and traffic of an op. Ops with equal Kernel values share
 // one. operator is the row of Run.Operators that launched it, or None; reset: a counter was reset
 // before it.
-func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
+func (r *kernelReader) measure(op *workload.Op, operator int32, reset bool) {
 	span := r.run.Spans[op.Span]
 	k := r.run.Kernel(span)
 	var l launch
@@ -109,7 +109,7 @@ func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
 
 // SizeByName sets the sizes and tiles of a GEMM whose kernel is compiled for its columns and depth, in a step of so many
 // tokens: those are its rows (rule V2).
-func (r *Reader) SizeByName(op *workload.Op, tokens int64) {
+func (r *kernelReader) SizeByName(op *workload.Op, tokens int64) {
 	if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || tokens <= 0 || !r.name(op).tiled {
 		return
 	}
@@ -117,11 +117,11 @@ func (r *Reader) SizeByName(op *workload.Op, tokens int64) {
 	if !ok || n*k == 0 {
 		return
 	}
-	r.Resize(op, workload.Shape{Kind: GEMMKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"}, false)
+	r.resize(op, workload.Shape{Kind: workload.GEMMKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"}, false)
 }
 
-// Resize gives an op whose size the trace does not show the sizes of a GEMM, and its tiles and traffic. reset: as of Measure.
-func (r *Reader) Resize(op *workload.Op, s workload.Shape, reset bool) {
+// resize gives an op whose size the trace does not show the sizes of a GEMM, and its tiles and traffic. reset: as of Measure.
+func (r *kernelReader) resize(op *workload.Op, s workload.Shape, reset bool) {
 	r.own = *op.Kernel
 	op.Kernel = &r.own
 	op.Shape = s
@@ -133,9 +133,9 @@ func (r *Reader) Resize(op *workload.Op, s workload.Shape, reset bool) {
 	op.Kernel = r.kernels[r.own]
 }
 
-// Columns is the columns of a GEMM of so many rows by its tiles, to a tile: with fewer workgroups than fit, each has
+// columns is the columns of a GEMM of so many rows by its tiles, to a tile: with fewer workgroups than fit, each has
 // one. It is 0 where they fit exactly, as those of a persistent kernel do, or share tiles along K.
-func (r *Reader) Columns(op *workload.Op, rows int64) int64 {
+func (r *kernelReader) columns(op *workload.Op, rows int64) int64 {
 	k, t := r.run.Setup(r.run.Kernel(r.run.Spans[op.Span])), op.Tiling
 	tile := r.name(op).tile
 	cluster := max(1, tile.along1st*tile.along2nd)
@@ -152,7 +152,7 @@ func footprint(k trace.Setup) program.Footprint {
 	return program.Footprint{Threads: k.Threads(), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
 }
 
-func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
+func (r *kernelReader) sizesOf(op *workload.Op, operator int32, reset bool) {
 	run := r.run
 	if op.Kind == trace.Copy {
 		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
@@ -176,14 +176,14 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 			op.Shape.Like = gemmLike(run.Operators[operator].Name)
 		}
 	case known.read+known.write > 0:
-		if r.name(op).class == Sweep {
+		if r.name(op).class == workload.ClassSweep {
 			op.Shape, _, _ = elementwise(&run.Operators[operator])
 		}
 		op.Read, op.Write = known.read, known.write
-	case operator == trace.None, r.name(op).class == Light:
+	case operator == trace.None, r.name(op).class == workload.ClassLight:
 	case concatenates(&run.Operators[operator]):
 		op.Inputs = concatenated(&run.Operators[operator], op.Name)
-	case r.name(op).class == Sweep:
+	case r.name(op).class == workload.ClassSweep:
 		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
 	default:
 		o := &run.Operators[operator]
@@ -197,10 +197,10 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		if op.Shape.Like = gemmLike(o.Name); op.Shape.Like != "" {
 			op.Read = inputs(o)
 		}
-		if r.name(op).class == dense && op.Read == 0 {
+		if r.name(op).class == workload.ClassDense && op.Read == 0 {
 			op.Inputs = inputs(o)
 		}
-		if r.name(op).class == dense {
+		if r.name(op).class == workload.ClassDense {
 			op.Flops = attentionFlops(o)
 		}
 	}
@@ -211,7 +211,7 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		op.Unfused, op.Shape, op.Read, op.Write = op.Shape, workload.Shape{}, 0, 0
 	}
 	class := r.name(op).class
-	op.Dense, op.Moves = class == dense, class == Sweep || class == Light || class == Lookup || known.read+known.write > 0
+	op.Dense, op.Moves = class == workload.ClassDense, class == workload.ClassSweep || class == workload.ClassLight || class == workload.ClassLookup || known.read+known.write > 0
 	op.Tiling = r.tiling(op, k, batch, reset)
 }
 
@@ -222,7 +222,7 @@ func lookUp[T any](given map[string]T, name string, k trace.Setup) (v T, ok bool
 		return v, false
 	}
 	wgs := fmt.Sprint("@", k.WGs())
-	for _, key := range [...]string{name + wgs, name, Short(name) + wgs, Short(name)} {
+	for _, key := range [...]string{name + wgs, name, workload.Short(name) + wgs, workload.Short(name)} {
 		if v, ok = given[key]; ok {
 			return v, true
 		}
@@ -233,7 +233,7 @@ func lookUp[T any](given map[string]T, name string, k trace.Setup) (v T, ok bool
 // completed is a shape given by the user, with its kind if that is not set.
 func completed(s workload.Shape) workload.Shape {
 	if s.Kind == workload.NoShape {
-		s.Kind = GEMMKind(s.M, s.N)
+		s.Kind = workload.GEMMKind(s.M, s.N)
 	}
 	s.Evidence = cmp.Or(s.Evidence, "given")
 	return s

@@ -1,4 +1,4 @@
-package kernel
+package lift
 
 import (
 	"fmt"
@@ -10,18 +10,6 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
-
-// skinny is the smaller side of an output up to which a GEMM counts as a GEMV: that of the
-// narrowest matrix instruction. Such a kernel reads its weights once and is memory-bound.
-const skinny = 8
-
-// GEMMKind tells GEMVs, of few rows or columns, from GEMMs.
-func GEMMKind(m, n int64) workload.ShapeKind {
-	if min(m, n) <= skinny {
-		return workload.GEMV
-	}
-	return workload.GEMM
-}
 
 // shapeOf reads the sizes of a GEMM or an embedding from the operator's
 // inputs, and how many GEMMs it is a batch of (rule V2).
@@ -35,21 +23,21 @@ func shapeOf(o *trace.Operator) (s workload.Shape, batch int64) {
 		batch = s.Groups
 	case a >= 0 && b < len(o.Dims):
 		batch, s.M, s.N, s.K = gemmSizes(o.Dims[a], o.Dims[b], transposed)
-		s.Kind, s.M = GEMMKind(batch*s.M, s.N), batch*s.M
+		s.Kind, s.M = workload.GEMMKind(batch*s.M, s.N), batch*s.M
 		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
 		if batch > 1 {
 			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)
 		}
 	case o.Name == Convolution:
 		s = conv2d(o)
-	case o.Name == Attention:
+	case o.Name == attentionOperator:
 		s = dotProduct(o)
 	case strings.Contains(o.Name, "embedding") && strings.Contains(o.Name, "backward"):
 		s = embeddingGrad(o)
 	case strings.Contains(o.Name, "embedding"):
 		s = embedding(o)
 	}
-	if all, ok := Volume([]int64{s.M, s.N, s.K, max(1, s.Groups)}); !ok || all == 0 {
+	if all, ok := volume([]int64{s.M, s.N, s.K, max(1, s.Groups)}); !ok || all == 0 {
 		return workload.Shape{}, 1
 	}
 	s.DType, s.ElemSize = dtype(o, first)
@@ -75,12 +63,12 @@ func groupedGEMM(o *trace.Operator) workload.Shape {
 // Operators whose kernels are treated as GEMMs, so that tiles of one can wait for tiles of
 // another.
 const (
-	Convolution = "aten::conv2d"
-	Attention   = "aten::scaled_dot_product_attention"
+	Convolution       = "aten::conv2d"
+	attentionOperator = "aten::scaled_dot_product_attention"
 )
 
 func gemmLike(operator string) string {
-	if operator == Convolution || operator == Attention {
+	if operator == Convolution || operator == attentionOperator {
 		return operator
 	}
 	return ""
@@ -93,7 +81,7 @@ const summation = "aten::sum"
 // inputs is the bytes of an operator's inputs, each read once.
 func inputs(o *trace.Operator) (bytes float64) {
 	for i, d := range o.Dims {
-		if v, ok := Volume(d); ok && len(d) > 0 {
+		if v, ok := volume(d); ok && len(d) > 0 {
 			_, size := dtype(o, i)
 			bytes += float64(v) * float64(size)
 		}
@@ -110,8 +98,8 @@ func conv2d(o *trace.Operator) workload.Shape {
 		return workload.Shape{}
 	}
 	in, filter := o.Dims[0], o.Dims[1]
-	m, _ := Volume([]int64{in[0], in[2], in[3]})
-	k, _ := Volume(filter[1:])
+	m, _ := volume([]int64{in[0], in[2], in[3]})
+	k, _ := volume(filter[1:])
 	return workload.Shape{Kind: workload.GEMM, M: m, N: filter[0], K: k, Evidence: fmt.Sprintf("%s%v·%v, taken as of stride 1", o.Name, in, filter)}
 }
 
@@ -141,7 +129,7 @@ func attentionFlops(o *trace.Operator) float64 {
 	if !strings.Contains(o.Name, "attention") || len(o.Dims) < q+2 || len(o.Dims[q]) != 4 || len(o.Dims[q+1]) != 4 {
 		return 0
 	}
-	queries, ok := Volume(o.Dims[q])
+	queries, ok := volume(o.Dims[q])
 	if !ok {
 		return 0
 	}
@@ -175,7 +163,7 @@ func factorsAmong(o *trace.Operator) (s workload.Shape) {
 	for b := a + 1; a >= 0 && b < len(o.Dims); b++ {
 		for _, transposed := range [...]bool{true, false} {
 			if _, m, n, k := gemmSizes(o.Dims[a], o.Dims[b], transposed); len(o.Dims[b]) == 2 && m*n*k > 0 {
-				s = workload.Shape{Kind: GEMMKind(m, n), M: m, N: n, K: k, Evidence: fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])}
+				s = workload.Shape{Kind: workload.GEMMKind(m, n), M: m, N: n, K: k, Evidence: fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])}
 				s.DType, s.ElemSize = dtype(o, a)
 				return s
 			}
@@ -203,23 +191,23 @@ func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64) {
 	batch = 1
 	var ok bool
 	if len(b) > 2 {
-		batch, ok = Volume(b[:len(b)-2])
-		if each, okA := Volume(a[:len(a)-2]); okA {
+		batch, ok = volume(b[:len(b)-2])
+		if each, okA := volume(a[:len(a)-2]); okA {
 			batch = max(batch, each)
 		}
 		m = a[len(a)-2]
 	} else {
-		m, ok = Volume(a[:len(a)-1])
+		m, ok = volume(a[:len(a)-1])
 	}
-	if _, fits := Volume([]int64{batch, m, n, k}); !ok || !fits || a[len(a)-1] != k {
+	if _, fits := volume([]int64{batch, m, n, k}); !ok || !fits || a[len(a)-1] != k {
 		return 0, 0, 0, 0
 	}
 	return batch, m, n, k
 }
 
-// Volume is the product of extents; ok is false if one is negative or the result is
+// volume is the product of extents; ok is false if one is negative or the result is
 // implausibly large.
-func Volume(dims []int64) (v int64, ok bool) {
+func volume(dims []int64) (v int64, ok bool) {
 	v = 1
 	for _, d := range dims {
 		if d < 0 || d > 0 && v > math.MaxInt64/d {
@@ -235,10 +223,10 @@ func embedding(o *trace.Operator) workload.Shape {
 	if len(o.Dims) < 2 || len(o.Dims[0]) != 2 {
 		return workload.Shape{}
 	}
-	indices, ok := Volume(o.Dims[1])
+	indices, ok := volume(o.Dims[1])
 	s := workload.Shape{Kind: workload.Embedding, M: indices, N: o.Dims[0][1], K: 1}
 	if strings.Contains(o.Name, "bag") && len(o.Dims) > 2 {
-		if bags, _ := Volume(o.Dims[2]); len(o.Dims[2]) == 1 && bags > 0 {
+		if bags, _ := volume(o.Dims[2]); len(o.Dims[2]) == 1 && bags > 0 {
 			s.M, s.K = bags, indices/bags
 		}
 	}
@@ -256,8 +244,8 @@ func embeddingGrad(o *trace.Operator) workload.Shape {
 		return workload.Shape{}
 	}
 	grad := o.Dims[0]
-	sums, ok := Volume(grad[:len(grad)-1])
-	indices, okI := Volume(o.Dims[1])
+	sums, ok := volume(grad[:len(grad)-1])
+	indices, okI := volume(o.Dims[1])
 	if !ok || !okI || sums <= 0 || indices < sums {
 		return workload.Shape{}
 	}
@@ -268,7 +256,7 @@ func embeddingGrad(o *trace.Operator) workload.Shape {
 func elementwise(o *trace.Operator) (s workload.Shape, read, write float64) {
 	var most int64
 	for i, d := range o.Dims {
-		v, ok := Volume(d)
+		v, ok := volume(d)
 		if !ok || len(d) == 0 {
 			continue
 		}
@@ -316,7 +304,7 @@ func concatenated(o *trace.Operator, kernel string) (bytes float64) {
 		size, _ = strconv.Atoi(of[:max(0, strings.IndexByte(of, 'u'))])
 	}
 	for _, d := range o.Lists[0] {
-		if v, ok := Volume(d); ok && len(d) > 0 {
+		if v, ok := volume(d); ok && len(d) > 0 {
 			bytes += float64(v) * float64(size)
 		}
 	}

@@ -1,7 +1,7 @@
-package kernel
+package lift
 
 import (
-	"flag"
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,22 +11,23 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 )
 
-var _ = flag.Bool("update", false, "rewrite the answers of scripts")
-
 // Scripts of what names of kernels say:
 //
 //	role NAME         what its work is limited by; of attention, the phase that runs it
 //	tile NAME         its tile, and whether workgroups share tiles
 //	norm NAME         the rows that 32 workgroups of it normalise
 //	deepgemm NAME     columns and depth of the product, and the tile
-func TestScripts(t *testing.T) {
-	role := map[Class]string{Unknown: "unknown", Sweep: "sweep", Light: "light", Matrix: "matrix", Lookup: "lookup", dense: "dense", other: "heavy"}
-	scripttest.Run(t, "testdata/*.txt", func(testing.TB) scripttest.Handler {
+func TestNamesOfKernels(t *testing.T) {
+	role := map[workload.Class]string{
+		workload.ClassUnknown: "unknown", workload.ClassSweep: "sweep", workload.ClassLight: "light", workload.ClassMatrix: "matrix",
+		workload.ClassLookup: "lookup", workload.ClassDense: "dense",
+	}
+	scripttest.Run(t, "testdata/names/*.txt", func(testing.TB) scripttest.Handler {
 		return func(t testing.TB, c scripttest.Call) string {
 			switch name := c.Text; c.Name {
 			case "role":
 				name = trace.Demangle(name)
-				text := role[ClassOf(name)]
+				text := cmp.Or(role[workload.ClassOf(name)], "heavy")
 				switch is, prefill, decode := attention(name); {
 				case prefill:
 					text += ", prefill"
@@ -40,7 +41,7 @@ func TestScripts(t *testing.T) {
 				return tileText(name)
 			case "norm":
 				op := &workload.Op{Kernel: &workload.Kernel{Name: name, Tiling: workload.Tiling{WGs: 32}}, Kind: trace.Compute}
-				return fmt.Sprint(NormRows(op), " rows")
+				return fmt.Sprint(normRows(op), " rows")
 			case "deepgemm":
 				n, k, tile, ok := trace.DeepGEMM(name)
 				return fmt.Sprintf("%d columns, depth %d, tile %v: %t", n, k, tile, ok)

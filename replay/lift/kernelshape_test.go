@@ -1,4 +1,4 @@
-package kernel
+package lift
 
 import (
 	"fmt"
@@ -123,11 +123,11 @@ func TestNormElements(t *testing.T) {
 	} {
 		op := workload.Op{Kernel: &workload.Kernel{Name: c.name}}
 		op.Tiling.WGs, op.Footprint.Threads = c.wgs, c.threads
-		if got := NormElements(&op); got != c.want {
+		if got := normElements(&op); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
-	if ElementSize("void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(x)") != 2 || ElementSize("void vllm::cross_device_reduce_2stage<float, 4>(x)") != 4 || ElementSize("void (anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16, 2>(c10::BFloat16**)") != 2 || ElementSize("void reduce<float, c10::BFloat16, 4>(x)") != 4 {
+	if elementSize("void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(x)") != 2 || elementSize("void vllm::cross_device_reduce_2stage<float, 4>(x)") != 4 || elementSize("void (anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16, 2>(c10::BFloat16**)") != 2 || elementSize("void reduce<float, c10::BFloat16, 4>(x)") != 4 {
 		t.Error("sizes of elements")
 	}
 }

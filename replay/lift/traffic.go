@@ -1,4 +1,4 @@
-package kernel
+package lift
 
 import (
 	"slices"
@@ -33,7 +33,7 @@ func operandTraffic(o *trace.Operator, kernel string, wgs int) traffic {
 // bytesOf is the bytes of an operator's input; 0 if its shape or its type is not recorded.
 func bytesOf(o *trace.Operator, input int) float64 {
 	d := o.Dims[input]
-	v, ok := Volume(d)
+	v, ok := volume(d)
 	if !ok || len(d) == 0 {
 		return 0
 	}
@@ -70,7 +70,7 @@ func overLists(o *trace.Operator, kernel string, wgs int) (t traffic) {
 	list := firstList(o)
 	elements, chunks := 0.0, 0.0
 	for _, d := range list {
-		n, ok := Volume(d)
+		n, ok := volume(d)
 		if !ok || len(d) == 0 {
 			return traffic{}
 		}
@@ -164,7 +164,7 @@ func chunkCat(o *trace.Operator, kernel string) traffic {
 	}
 	var elements float64
 	for _, d := range list {
-		n, ok := Volume(d)
+		n, ok := volume(d)
 		if !ok || len(d) == 0 {
 			return traffic{}
 		}
