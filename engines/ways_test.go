@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // settingsWith are a strategy's settings with a value, and those under which it has an effect.
@@ -35,10 +36,7 @@ func settingsWith(t *testing.T, e plan.Strategy, p plan.Param, value string) []p
 			if _, given := more[under.Name]; choice != "" && !given {
 				more[under.Name] = choice
 			}
-			v, err := e.Values(more)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Have(e.Values(more))(t)
 			all = append(all, plan.Selection{Strategy: e, Values: v})
 		}
 	}
@@ -100,10 +98,7 @@ func TestWays(t *testing.T) {
 
 // Every row of the table is of a strategy or a parameter that there is.
 func TestTableOfWays(t *testing.T) {
-	table, err := os.ReadFile("plan/ways.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Have(os.ReadFile("plan/ways.csv"))(t)
 	known := map[string]bool{"settings": true}
 	for _, e := range engines.All() {
 		known[e.Name] = true
@@ -224,10 +219,7 @@ func TestHow(t *testing.T) {
 		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA, Framework: trace.XLA}, plan.ByFlag, "enable_command_buffer=FUSION", "torch"},
 		{"trigger", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.OwnKernel, "no GPU has", ""},
 	} {
-		sel, err := engines.ParseSelection(c.selection)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sel := must.Have(engines.ParseSelection(c.selection))(t)
 		ways, effort := plan.How(sel[0], c.target)
 		var text string
 		for _, w := range ways {
@@ -273,10 +265,7 @@ func TestUnmeasured(t *testing.T) {
 		{"multistream:graph=on", nil, "multistream graph=on"},
 		{"fused:programs=33", exchange, ""},
 	} {
-		sel, err := engines.ParseSelection(c.selection)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sel := must.Have(engines.ParseSelection(c.selection))(t)
 		if got := strings.Join(plan.Unmeasured(sel[0], c.ops), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", c.selection, got, c.want)
 		}

@@ -153,7 +153,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		candidates = append(candidates, graph)
 	}
-	schedules, err := engines.OfSchedules(w, true)
+	schedules, err := engines.OfSchedules(w, &m, true)
 	if err != nil {
 		return err
 	}

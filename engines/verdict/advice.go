@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -71,7 +70,7 @@ func compiled(run *trace.Run) bool { return lift.RecorderOf(run).XLA }
 // ownKernels reports whether the name of some kernel is of no library, as far as it is known: one of the program's own.
 func ownKernels(w *workload.Workload) bool {
 	return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
-		return op.Kind == trace.Compute && kernel.ClassOf(op.Name) == kernel.Unknown
+		return op.Kind == trace.Compute && workload.ClassOf(op.Name) == workload.ClassUnknown
 	})
 }
 
