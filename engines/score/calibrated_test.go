@@ -9,7 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/calibrate"
+
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
@@ -40,7 +40,7 @@ func TestCalibratedByOneCapture(t *testing.T) {
 	}
 	rows := set("h200x2-capture").Rows
 	fit := func(rows []dataset.Row) machine.Machine {
-		res, err := calibrate.Calibrate(rows, h100)
+		res, err := dataset.CalibrateMachine(rows, h100)
 		if err != nil {
 			t.Fatal(err)
 		}
