@@ -44,9 +44,8 @@ var folders = map[string]folder{
 	"trace/perfetto":           reader(protowire),
 	"trace/rocprof":            reader("github.com/pierrec/lz4/v4"),
 	"replay/fluid":             {height: 0},
-	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
+	"replay/dataset":           {height: 3, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
 	"replay/machine":           {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
-	"replay/machine/calibrate": {height: 3},
 	"viz/layout":               {height: 2, spawns: true},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
@@ -60,7 +59,7 @@ var folders = map[string]folder{
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
-	"replay/lift":        {height: 4, uses: []string{"github.com/goccy/go-yaml"}, siblings: []string{"replay/cost"}},
+	"replay/lift": {height: 4, uses: []string{"github.com/goccy/go-yaml"}, siblings: []string{"replay/cost"}},
 
 	"engines/plan":    {height: 4, siblings: []string{"replay/cost", "replay/edit", "replay/lift"}},
 	"engines":         {height: 6},
