@@ -17,7 +17,6 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -126,7 +125,7 @@ func unsure(w *workload.Workload) (text string) {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
 			return op.Kind == trace.Compute &&
-				kernel.NameHas(op.Name, words...)
+				workload.NameHas(op.Name, words...)
 		})
 	}
 	if has("attention", "attn", "fmha", "flash", "mla_", "mlapage", "sdpa") {

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -60,7 +59,7 @@ func (s *step) madeInside(id int32) bool {
 		for _, e := range s.w.Flow[seen[at]] {
 			switch op := &s.w.Ops[e.Op]; {
 			case !reads(e) || slices.Contains(seen, e.Op):
-			case op.Collective < 0 && kernel.Copies(op):
+			case op.Collective < 0 && workload.Copies(op):
 				seen = append(seen, e.Op)
 			default:
 				return true
@@ -102,7 +101,7 @@ func (s *step) computesOn(op *workload.Op) bool {
 		for _, it := range s.items[op.Rank] {
 			if it.op.Kind == trace.Compute {
 				count[it.op.Queue]++
-				multiplies = multiplies || it.op.Queue == op.Queue && kernel.Multiplies(it.op)
+				multiplies = multiplies || it.op.Queue == op.Queue && workload.Multiplies(it.op)
 			}
 		}
 		return multiplies || count[op.Queue] > 0 && count[op.Queue] == slices.Max(slices.Collect(maps.Values(count)))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -304,7 +303,7 @@ func (s *step) copiesBack(it *item) bool {
 		}
 		from = c
 	}
-	if from < 0 || !kernel.Copies(it.op) {
+	if from < 0 || !workload.Copies(it.op) {
 		return false
 	}
 	s.moved[it.op.ID] = from

@@ -3,7 +3,7 @@ package schedule
 import (
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/workload"
 )
 
 // findPreps finds the copies that do nothing but prepare a collective's input, of data that
@@ -33,7 +33,7 @@ func (s *step) copiesFor(id int32, parts ...int32) []int32 {
 // onlyFor reports whether an operation is a copy of which only a collective, or the group,
 // reads the result. DDP's copy of a gradient into its bucket belongs to the gradient.
 func (s *step) onlyFor(id, collective int32, group []int32) bool {
-	return s.at[id] >= 0 && kernel.Copies(&s.w.Ops[id]) && !s.w.Ops[id].Gradient &&
+	return s.at[id] >= 0 && workload.Copies(&s.w.Ops[id]) && !s.w.Ops[id].Gradient &&
 		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
 }
 

@@ -27,7 +27,7 @@ import (
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
+
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -389,7 +389,7 @@ func chained(k dataset.Workload) []workload.Shape {
 	case "conv+conv": // as implicit GEMMs
 		for _, sh := range []*workload.Shape{&producer, &consumer} {
 			sh.M, sh.K = k.Batch*k.Height*k.Width, sh.K*k.Filter*k.Filter
-			sh.Like = kernel.Convolution
+			sh.Like = lift.Convolution
 		}
 		return []workload.Shape{producer, consumer}
 	}

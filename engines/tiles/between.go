@@ -6,7 +6,6 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -46,20 +45,50 @@ func betweenOf(w *workload.Workload, a, b *workload.Op) (t between, why string) 
 			t.beside = append(t.beside, op)
 			continue
 		}
-		part := kernel.PartOf(op)
+		needs := needOf(op)
 		switch {
-		case part == kernel.Whole && known(id) && !fed[id]:
+		case needs == needsAll && known(id) && !fed[id]:
 			return t, fmt.Sprintf("%s lies between the two GEMMs and makes what the second one reads", trace.Short(op.Name))
-		case part == kernel.Whole:
+		case needs == needsAll:
 			return t, fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", trace.Short(op.Name))
 		case !sized(op, a, b):
 			return t, fmt.Sprintf("%s lies between the two GEMMs, and its %d×%d output is neither the first one's nor what the second one reads", trace.Short(op.Name), op.Shape.M, op.Shape.N)
-		case part == kernel.OfRow:
+		case needs == needsRow:
 			t.rows = op
 		}
 		t.fused = append(t.fused, op)
 	}
 	return t, ""
+}
+
+// A need is what of its input an element of a light kernel's output needs.
+type need uint8
+
+const (
+	needsAll     need = iota // all of it, or the name does not say
+	needsElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
+	needsRow                 // its row: norms, softmax, quantisation by row
+)
+
+// needOf reads a kernel's name. Copies may transpose, and sums over rows or batches read columns.
+func needOf(op *workload.Op) need {
+	if op.Kind != trace.Compute || op.Dense || op.Shape.Kind != workload.NoShape && op.Shape.Kind != workload.Elementwise {
+		return needsAll
+	}
+	for _, p := range [...]struct {
+		needs need
+		words []string
+	}{
+		{needsElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
+		{needsAll, []string{"batch_norm", "batchnorm", "bn_", "group_norm", "groupnorm", "gammabeta", "copy", "transpose", "permute", "cat", "clone", "embedding", "index", "scatter", "gather"}},
+		{needsRow, []string{"layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "quant"}},
+		{needsElement, []string{"elementwise_kernel", "triton_poi_", "gelu", "silu", "relu", "swiglu", "act_and_mul", "activation", "bias", "residual", "dropout"}},
+	} {
+		if workload.NameHas(op.Name, p.words...) {
+			return p.needs
+		}
+	}
+	return needsAll
 }
 
 // sized reports whether a kernel's output can be on the way from one GEMM to another.
@@ -138,7 +167,7 @@ func leaveBeside(pl *plan.Planner) {
 					continue
 				}
 				of := fmt.Sprintf("%d×%d×%d and %d×%d×%d (%s)", a.Shape.M, a.Shape.N, a.Shape.K, b.Shape.M, b.Shape.N, b.Shape.K,
-					kernel.Short(t.fused[0].Name))
+					workload.Short(t.fused[0].Name))
 				at := slices.IndexFunc(savings, func(s *saving) bool { return s.of == of })
 				if at < 0 {
 					at, savings = len(savings), append(savings, &saving{of: of})
@@ -176,13 +205,13 @@ func noGEMMs(w *workload.Workload) string {
 		switch {
 		case op.Rank < len(w.Copies) && w.Copies[op.Rank]: // as the captured rank
 			continue
-		case !kernel.Multiplies(op):
-			if op.Kind == trace.Compute && other == "" && op.Shape.Kind == workload.NoShape && kernel.ClassOf(op.Name) == kernel.Unknown {
-				other = kernel.Short(op.Name)
+		case !workload.Multiplies(op):
+			if op.Kind == trace.Compute && other == "" && op.Shape.Kind == workload.NoShape && workload.ClassOf(op.Name) == workload.ClassUnknown {
+				other = workload.Short(op.Name)
 			}
 			continue
 		case op.Shape.Kind == workload.NoShape && without == "":
-			without, graph = kernel.Short(op.Name), op.Graph
+			without, graph = workload.Short(op.Name), op.Graph
 		}
 		if a := last[op.Rank]; a != nil && why == "" {
 			why = apart(w, a, op)
@@ -209,13 +238,13 @@ func apart(w *workload.Workload, a, b *workload.Op) string {
 	for id := a.ID + 1; id < b.ID; id++ {
 		op := &w.Ops[id]
 		if op.Collective >= 0 {
-			return fmt.Sprintf("an %s lies between %s and %s", w.Collectives[op.Collective].Op, kernel.Short(a.Name), kernel.Short(b.Name))
+			return fmt.Sprintf("an %s lies between %s and %s", w.Collectives[op.Collective].Op, workload.Short(a.Name), workload.Short(b.Name))
 		}
 		if op.Dense {
-			return fmt.Sprintf("%s lies between %s and %s, and works on whole matrices", kernel.Short(op.Name),
-				kernel.Short(a.Name), kernel.Short(b.Name))
+			return fmt.Sprintf("%s lies between %s and %s, and works on whole matrices", workload.Short(op.Name),
+				workload.Short(a.Name), workload.Short(b.Name))
 		}
 	}
-	return fmt.Sprintf("%s writes %d×%d, and %s reads %d×%d", kernel.Short(a.Name), a.Shape.M, a.Shape.N,
-		kernel.Short(b.Name), b.Shape.M, b.Shape.K)
+	return fmt.Sprintf("%s writes %d×%d, and %s reads %d×%d", workload.Short(a.Name), a.Shape.M, a.Shape.N,
+		workload.Short(b.Name), b.Shape.M, b.Shape.K)
 }

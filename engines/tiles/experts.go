@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -36,9 +35,9 @@ const (
 // permutations in front of a GEMM that reads rows through an index, sums behind one.
 func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
 	scatters := p.Direction == workload.ComputeThenCollective
-	can := kernel.MovesRows
+	can := workload.MovesRows
 	if scatters {
-		can = kernel.SumsRows
+		can = workload.SumsRows
 	}
 	switch {
 	case scatters && t.gemm == "chunks":

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -214,7 +213,7 @@ func normBehind(w *workload.Workload, id int32) int32 {
 	ids := w.Ranks[op.Rank]
 	for _, next := range ids[id-ids[0]+1:] {
 		if n := &w.Ops[next]; n.Queue == op.Queue || slices.ContainsFunc(n.After, func(d workload.Dep) bool { return d.Op == id }) {
-			if n.Kind == trace.Compute && kernel.NameHas(n.Name, "norm") {
+			if n.Kind == trace.Compute && workload.NameHas(n.Name, "norm") {
 				return next
 			}
 			return -1

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -128,7 +127,7 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 		}
 		if _, ok := plan.CoverOf(op); !ok {
 			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})",
-				kernel.Short(op.Name))
+				workload.Short(op.Name))
 		}
 	}
 	c, _ := plan.CoverOf(first)

@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -326,7 +325,7 @@ func (v *assessment) build() {
 			switch {
 			case op.Kind != trace.Compute:
 				continue
-			case kernel.OfLibrary(op.Name):
+			case workload.OfLibrary(op.Name):
 				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower",
 					trace.Short(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(op):
@@ -420,7 +419,7 @@ func (v *assessment) parts() {
 	for i := range v.w.Ops {
 		op := &v.w.Ops[i]
 		all += op.Dur()
-		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && kernel.HoldsWeights(op) {
+		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && workload.HoldsWeights(op) {
 			unknown += op.Dur()
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -288,9 +287,9 @@ func startCause(path []replay.Segment, before replay.Segment, flags *program.Fla
 			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, trace.Micros(g.Waited),
 				flags.Name(g.Flag), before.Rank)
 		case g.Step == replay.Placed && before.Name != "" && before.Name != g.Name:
-			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, trace.Micros(g.Waited), kernel.Short(before.Name))
+			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, trace.Micros(g.Waited), workload.Short(before.Name))
 		case g.Step == replay.Served && before.Name != "":
-			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, trace.Micros(g.Waited), kernel.Short(before.Name))
+			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, trace.Micros(g.Waited), workload.Short(before.Name))
 		}
 		before = g
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -88,7 +87,7 @@ func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of R
 		of = byBytes
 	case op.Inputs > 0: // a concatenation
 		bytes, of = l.through(op.Inputs, op.Inputs), byBytes
-	case kernel.NameHas(op.Name, "sort", "scan", "topk", "cumsum", "index_add", "indexfunc", "scatter_add"):
+	case workload.NameHas(op.Name, "sort", "scan", "topk", "cumsum", "index_add", "indexfunc", "scatter_add"):
 		// passes that wait for each other
 		of = byPasses
 	case op.Moves:
@@ -167,7 +166,7 @@ func hasTile(m *machine.Machine, op *workload.Op) bool {
 func narrow(op *workload.Op) bool {
 	const rows = 64
 	t := op.Tiling
-	return op.Shape.Kind != workload.GEMM && t.TileM > 0 && min(t.TileM, t.TileN) <= rows && kernel.OfLibrary(op.Name)
+	return op.Shape.Kind != workload.GEMM && t.TileM > 0 && min(t.TileM, t.TileN) <= rows && workload.OfLibrary(op.Name)
 }
 
 // roof is the time of a kernel that takes some seconds on the machine of the capture and moves bytes (rule Y4). It has

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -146,7 +145,7 @@ func (l *Laws) library(seen, asked *workload.Op) float64 {
 func (l *Laws) byRows(op *workload.Op) bool {
 	b, sh := l.Workload.BatchOf(op), op.Shape
 	return sh.Kind == workload.GEMM || sh.Kind == workload.GEMV ||
-		op.Kind == trace.Compute && sh.Kind == workload.NoShape && (b.Phase == workload.Decode || b.Tokens > 0) && kernel.HoldsWeights(op)
+		op.Kind == trace.Compute && sh.Kind == workload.NoShape && (b.Phase == workload.Decode || b.Tokens > 0) && workload.HoldsWeights(op)
 }
 
 // A rowsKey is what the factor of a product of guessed sizes depends on.
@@ -181,7 +180,7 @@ func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
 // takes the same tile. A library has kernels of many tiles.
 func compiled(op *workload.Op) bool {
 	t := op.Tiling
-	return t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name)
+	return t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !workload.OfLibrary(op.Name)
 }
 
 // Tiling is the law's tiling of a product as it was captured: of the tile and the parts along K of its
@@ -308,7 +307,7 @@ func (l *Laws) partOf(captured []*workload.Op, p Part) *workload.Kernel {
 		sh.M = portion(sh.M*int64(by), k, n)
 	}
 	if !p.Weights && (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) {
-		sh.Kind = kernel.GEMMKind(sh.M, sh.N)
+		sh.Kind = workload.GEMMKind(sh.M, sh.N)
 	}
 	switch {
 	case p.Depth && (compiled(op) || t.TileM <= 0):

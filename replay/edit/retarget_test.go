@@ -11,7 +11,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/program"
@@ -91,7 +90,7 @@ func TestScaledAsModelled(t *testing.T) {
 			scaled := edit.To(a, machineOf(t, pair[0], a.World), machineOf(t, pair[1], a.World))
 			for i := range scaled.Ops {
 				op := &scaled.Ops[i]
-				if kind := op.Shape.Kind; op.Kind != trace.Compute || kind == workload.Embedding || kind == workload.GEMV || kind == workload.GEMM && !kernel.OfLibrary(op.Name) ||
+				if kind := op.Shape.Kind; op.Kind != trace.Compute || kind == workload.Embedding || kind == workload.GEMV || kind == workload.GEMM && !workload.OfLibrary(op.Name) ||
 					kind != workload.GEMM && op.Read+op.Write <= machineOf(t, pair[0], a.World).GPU.Cache.Value {
 					continue
 				}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -159,7 +158,7 @@ func (a *annotator) pass(run *trace.Run, until trace.Time) {
 		}
 		if s.Kind == trace.HostCall && s.Attr != trace.None && run.Calls[s.Attr].Op != trace.None {
 			if o := &run.Operators[run.Calls[s.Attr].Op]; len(o.Dims) > 0 {
-				n, _ := kernel.Volume(o.Dims[0])
+				n, _ := volume(o.Dims[0])
 				a.size(n)
 			}
 		}

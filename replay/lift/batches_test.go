@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
@@ -210,7 +209,7 @@ func TestBatchOf(t *testing.T) {
 		"execute_context_99999999999999999999(1)_generation_1(1)":                                              {Phase: workload.Decode, Requests: 1, Tokens: 2},
 		"ProfilerStep#3": {}, "": {}, "step[": {}, "execute_model": {},
 	} {
-		if got := kernel.BatchOf(name); got != want {
+		if got := batchOf(name); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}

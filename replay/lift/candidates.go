@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -40,10 +39,10 @@ func (t *search) passLight(op *workload.Op, want size) {
 	t.between = append(t.between, op.ID)
 	if output(op).agree(want) > 0 {
 		t.confidence *= throughSame
-		t.evidence = append(t.evidence, fmt.Sprintf("through %s, of the same size", kernel.Short(op.Name)))
+		t.evidence = append(t.evidence, fmt.Sprintf("through %s, of the same size", workload.Short(op.Name)))
 	} else {
 		t.confidence *= throughOther
-		t.evidence = append(t.evidence, fmt.Sprintf("through %s", kernel.Short(op.Name)))
+		t.evidence = append(t.evidence, fmt.Sprintf("through %s", workload.Short(op.Name)))
 	}
 }
 
@@ -99,7 +98,7 @@ func (f *finder) producer(c *workload.Op) candidate {
 		}
 		t.heavy++
 		t.confidence *= pastHeavy
-		t.evidence = append(t.evidence, fmt.Sprintf("past %s, whose output has another size", kernel.Short(op.Name)))
+		t.evidence = append(t.evidence, fmt.Sprintf("past %s, whose output has another size", workload.Short(op.Name)))
 		return candidate{}, t.heavy <= maxHeavy
 	})
 }
@@ -156,9 +155,9 @@ func (f *finder) gemmBefore(g *workload.Op) candidate {
 // activation.
 func feeds(s, g workload.Shape, through bool) bool {
 	switch g.Like {
-	case kernel.Convolution:
+	case Convolution:
 		return g.K%s.N == 0
-	case kernel.Attention:
+	case attentionOperator:
 		return s.N == 3*g.K
 	}
 	return s.N == g.K || through && s.N == 2*g.K
@@ -198,15 +197,15 @@ func (f *finder) makes(op *workload.Op, sent trace.CollectiveOp, want size) (wor
 	default: // other collectives rarely send a kernel's output: weights, older gradients
 		return 0, ""
 	}
-	class := kernel.ClassOf(op.Name)
+	class := workload.ClassOf(op.Name)
 	switch {
 	case out.known() && f.multiplies(op):
 		return gemmByName, "a GEMM before a collective of unknown size"
-	case class == kernel.Matrix:
+	case class == workload.ClassMatrix:
 		return gemmByName, "a GEMM by its name, of unknown size"
-	case class == kernel.Lookup:
+	case class == workload.ClassLookup:
 		return gemmByName, "a lookup by its name, of unknown size"
-	case class == kernel.Unknown && want.known() && !out.known():
+	case class == workload.ClassUnknown && want.known() && !out.known():
 		return adjacentOnly, "a kernel of unknown work"
 	}
 	return 0, ""
@@ -234,7 +233,7 @@ func (f *finder) reads(op *workload.Op, brought size) (worth float64, why string
 
 // multiplies reports whether an op is a GEMM, by its shape or its name.
 func (f *finder) multiplies(op *workload.Op) bool {
-	return op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || kernel.ClassOf(op.Name) == kernel.Matrix
+	return op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || workload.ClassOf(op.Name) == workload.ClassMatrix
 }
 
 // busyDuring reports whether a heavy op ran alongside a gather and before its first reader:
@@ -281,7 +280,7 @@ func (f *finder) readsRows(c, g *workload.Op, brought size, t search) candidate 
 	k := expertsOf(&g.Shape, brought, g.Shape.K)
 	why := fmt.Sprintf("each of %d rows that were brought is in its first input %d times", brought.elements/max(1, g.Shape.K), k)
 	a, _ := operands(g)
-	through := func(op *workload.Op) bool { return kernel.MovesRows(op) && leaves(op, a) }
+	through := func(op *workload.Op) bool { return workload.MovesRows(op) && leaves(op, a) }
 	for _, id := range t.between {
 		if op := &f.Ops[id]; through(op) && output(op).known() { // of the size of what the GEMM reads
 			t.confidence *= throughSame / throughOther
@@ -294,7 +293,7 @@ func (f *finder) readsRows(c, g *workload.Op, brought size, t search) candidate 
 func (f *finder) makesRows(g, c *workload.Op, sent size, t search) candidate {
 	k := expertsOf(&g.Shape, sent, g.Shape.N)
 	why := fmt.Sprintf("each of %d rows that are sent is the sum of %d of its output", sent.elements/max(1, g.Shape.N), k)
-	through := func(op *workload.Op) bool { return kernel.SumsRows(op) && leaves(op, sent) }
+	through := func(op *workload.Op) bool { return workload.SumsRows(op) && leaves(op, sent) }
 	return f.byRows(g.ID, c.ID, g, k, t, why, through)
 }
 

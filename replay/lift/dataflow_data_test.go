@@ -10,7 +10,6 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -189,7 +188,7 @@ func reaches(w *workload.Workload, from, to int32) bool {
 func anyOrder(w *workload.Workload) map[string]int {
 	name := func(id int32) string {
 		op := &w.Ops[id]
-		s := fmt.Sprint(op.Rank, " ", op.Step, " ", kernel.Short(op.Name))
+		s := fmt.Sprint(op.Rank, " ", op.Step, " ", workload.Short(op.Name))
 		if op.Collective >= 0 {
 			s += fmt.Sprint(" ", w.Collectives[op.Collective].Bytes)
 		}

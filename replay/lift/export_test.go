@@ -4,9 +4,6 @@ package lift
 var (
 	Open            = open
 	CheckInvariants = checkInvariants
-	GuessOperations = guessOperations
-	SizesByProducts = sizesByProducts
-	Tokens          = tokens
 )
 
 // StepTraces are the traces of training steps.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -114,12 +113,17 @@ func parsePattern(text string) opPattern {
 	return opPattern{text, 0}
 }
 
+// called reports whether a user means a kernel: by its whole name, or as messages or tables have it.
+func called(kernelName, name string) bool {
+	return kernelName == name || workload.Short(kernelName) == name || trace.Short(kernelName) == name
+}
+
 // find lists the ops of a rank that a pattern means, ascending.
 func find(w *workload.Workload, p opPattern, ids []int32) []int32 {
 	var list []int32
 	for _, id := range ids {
 		op := &w.Ops[id]
-		name := op.Name == p.name || kernel.Short(op.Name) == p.name
+		name := called(op.Name, p.name)
 		if op.Collective >= 0 && w.Collectives[op.Collective].Op.String() == p.name {
 			name = true
 		}
@@ -199,7 +203,7 @@ var elementBytes = map[string]int{"fp8": 1, "i8": 1, "bf16": 2, "f16": 2, "f32":
 // groups, the type and the tile. It returns what is wrong with them, or "".
 func (c *Correction) sizes(shape, groups, dtype, tile string) (why string) {
 	dims, ok := sides(shape, 3)
-	if _, fits := kernel.Volume(dims); !ok || !fits {
+	if _, fits := volume(dims); !ok || !fits {
 		return fmt.Sprintf("shape %q is not rows x columns x depth, such as 512x4096x1024", shape)
 	}
 	dtype = cmp.Or(dtype, "bf16")
@@ -236,7 +240,7 @@ func sides(text string, n int) (list []int64, ok bool) {
 	return list, len(list) == n
 }
 
-// sizesBy are the shapes and tiles that the user gives, by kernel as kernel.NewReader takes them.
+// sizesBy are the shapes and tiles that the user gives, by kernel as kernel.newKernelReader takes them.
 func sizesBy(list []Correction) (shapes map[string]workload.Shape, tiles map[string]workload.Tiling) {
 	shapes, tiles = map[string]workload.Shape{}, map[string]workload.Tiling{}
 	for _, c := range list {
@@ -254,7 +258,7 @@ func sizesBy(list []Correction) (shapes map[string]workload.Shape, tiles map[str
 func sizedOps(w *workload.Workload, c *Correction) bool {
 	name, _, _ := strings.Cut(c.Op, "@")
 	return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
-		return op.Kind == trace.Compute && (op.Name == name || kernel.Short(op.Name) == name) &&
-			op.Shape.M == c.Shape.M && op.Shape.K == c.Shape.K
+		sized := cmp.Or(op.Shape, op.Unfused)
+		return op.Kind == trace.Compute && called(op.Name, name) && sized.M == c.Shape.M && sized.K == c.Shape.K
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -74,7 +73,7 @@ func (a *annotator) makes(id int32) {
 	g := &a.bucket.ready[len(a.bucket.ready)-1]
 	a.reads(id, g.op)
 	g.op = id
-	g.elements = cmp.Or(g.elements, kernel.Elements(&a.Ops[id]))
+	g.elements = cmp.Or(g.elements, elements(&a.Ops[id]))
 }
 
 // hooked handles a collective in the range of a gradient. It sums a bucket.
@@ -178,9 +177,9 @@ func (a *annotator) follows(id int32) {
 		const most = 16 // autograd adds a gradient soon after it is made
 		b.products = append(b.products[max(0, len(b.products)-most+1):], id)
 	case op.Backward:
-	case op.Matrix() || len(b.ready) > 0 && kernel.ClassOf(op.Name) == kernel.Matrix:
+	case op.Matrix() || len(b.ready) > 0 && workload.ClassOf(op.Name) == workload.ClassMatrix:
 		*b = bucket{}
-	case !kernel.Copies(op):
+	case !workload.Copies(op):
 		b.flat, b.back = nil, 0
 	case b.back > 0 && op.Name != b.name:
 		b.back--
@@ -211,7 +210,7 @@ func (a *annotator) take(run *trace.Run, id int32, parts [][]int64) (list []grad
 	if comm == nil {
 		return nil, 0
 	}
-	b, size := &a.bucket, cmp.Or(int64(comm.ElemSize), kernel.ElementSize(a.Ops[id].Name))
+	b, size := &a.bucket, cmp.Or(int64(comm.ElemSize), elementSize(a.Ops[id].Name))
 	if size == 0 || comm.In < size {
 		return nil, 0
 	}
@@ -241,7 +240,7 @@ func sized(ready []gradient, parts [][]int64) (which []bool) {
 		bySize[g.elements] = append(bySize[g.elements], i)
 	}
 	for _, dims := range parts {
-		n, ok := kernel.Volume(dims)
+		n, ok := volume(dims)
 		if !ok || n == 0 || len(bySize[n]) == 0 {
 			return nil
 		}

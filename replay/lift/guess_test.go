@@ -1,4 +1,4 @@
-package lift_test
+package lift
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -41,13 +39,13 @@ func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *wor
 		b.Add(s)
 	}
 	run := b.Finish(trace.Options{Name: t.Name()})
-	return must.Have(lift.Workload(run, lift.Options{}))(t)
+	return must.Have(Workload(run, Options{}))(t)
 }
 
 // A kernel that is compiled for its columns and depth has the tokens of its step as rows.
 func TestSizeByName(t *testing.T) {
 	w := sequence(t, 10_000, "void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u, 2048u, 1u, 256u, 112u, 128u, 32u, 3u, 1u, 128u, 256u, 2u, true, 128u, (deep_gemm::GemmType)0, deep_gemm::EpilogueIdentity>(float*)", "sgemm")
-	r := kernel.NewReader(w.Run, nil, nil)
+	r := newKernelReader(w.Run, nil, nil)
 	for i := range w.Ops {
 		r.SizeByName(&w.Ops[i], 1021)
 	}
@@ -98,7 +96,7 @@ func TestGuessedLogits(t *testing.T) {
 		for i := range w.Collectives[:2] {
 			w.Collectives[i].Op = trace.UnknownOp
 		}
-		lift.GuessOperations(w)
+		guessOperations(w)
 		if first, last := w.Collectives[0].Op, w.Collectives[1].Op; first != trace.AllReduce || last != c.want {
 			t.Errorf("%v, %d kernels: %v and %v, want %v", c.phase, len(w.Ops), first, last, c.want)
 		}
@@ -133,7 +131,7 @@ func TestGuessSizes(t *testing.T) {
 	m := must.Have(machine.Load("mi300x"))(t)
 	for _, name := range []string{"ncclDevKernel_AllGather_RING", "ncclDevKernel_AllReduce_Sum_bf16_RING", "ncclDevKernel_AllToAll"} {
 		w := sequence(t, 100_000, "gemm", name)
-		note := lift.GuessSizes(w, &m)
+		note := GuessSizes(w, &m)
 		c := &w.Collectives[0]
 		took := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels)
 		if c.Bytes == 0 || math.Abs(took*1e9/float64(c.Transfer())-1) > 0.01 {
@@ -142,19 +140,19 @@ func TestGuessSizes(t *testing.T) {
 		if !c.Guessed || !strings.Contains(note, "1 collective") {
 			t.Errorf("%s: guessed %v, note %q", name, c.Guessed, note)
 		}
-		if again := lift.GuessSizes(w, &m); again != "" {
+		if again := GuessSizes(w, &m); again != "" {
 			t.Errorf("%s: guessed twice: %s", name, again)
 		}
 	}
-	if w := sequence(t, 100_000, "deep_ep::intranode::notify_dispatch<8>"); lift.GuessSizes(w, &m) != "" {
+	if w := sequence(t, 100_000, "deep_ep::intranode::notify_dispatch<8>"); GuessSizes(w, &m) != "" {
 		t.Error("a barrier has a size")
 	}
-	if w := sequence(t, 2_000_000_000, "gemm", "ncclDevKernel_AllGather_RING"); lift.GuessSizes(w, &m) != "" {
+	if w := sequence(t, 2_000_000_000, "gemm", "ncclDevKernel_AllGather_RING"); GuessSizes(w, &m) != "" {
 		t.Errorf("a collective of 2 s has %d bytes, more than the memory of the GPU", w.Collectives[0].Bytes)
 	}
 	w := sequence(t, 100_000, "gemm", "ncclDevKernel_AllGather_RING")
 	w.Collectives[0].Depart, w.Collectives[0].Shortest = w.Collectives[0].Arrive+1, 1
-	if lift.GuessSizes(w, &machine.Machine{Library: m.Library}) != "" {
+	if GuessSizes(w, &machine.Machine{Library: m.Library}) != "" {
 		t.Error("a collective shorter than one of no bytes has a size")
 	}
 }
@@ -170,7 +168,7 @@ func TestSizesByProducts(t *testing.T) {
 			w.Ops[i].Kernel = &k
 		}
 	}
-	if n := lift.SizesByProducts(w); n != 2 || w.Collectives[0].Bytes != 4*7168*2 || w.Collectives[1].Bytes != 4*7168*2 {
+	if n := sizesByProducts(w); n != 2 || w.Collectives[0].Bytes != 4*7168*2 || w.Collectives[1].Bytes != 4*7168*2 {
 		t.Errorf("%d sizes: %d and %d bytes", n, w.Collectives[0].Bytes, w.Collectives[1].Bytes)
 	}
 }
@@ -191,7 +189,7 @@ func TestOperationsOfTwins(t *testing.T) {
 				c.Op, c.Bytes, c.In, c.Out = trace.AllReduce, 4096, 4096, 4096
 			}
 		}
-		lift.GuessOperations(w)
+		guessOperations(w)
 		for i, c := range w.Collectives {
 			if c.Op != want || c.Bytes != int64(4096*named) {
 				t.Errorf("named %d, iteration %d: %v of %d bytes, want %v", named, i, c.Op, c.Bytes, want)
@@ -227,7 +225,7 @@ func TestGuessedSizesFit(t *testing.T) {
 			c := &w.Collectives[i]
 			c.Members = slices.Repeat(c.Members[:1], m.GPUs)
 		}
-		lift.GuessSizes(w, &m)
+		GuessSizes(w, &m)
 		for _, c := range w.Collectives {
 			rate := float64(c.Op.WireBytes(c.Bytes, m.GPUs)) / (float64(c.Transfer()) / 1e9)
 			if c.Bytes == 0 || rate > 1.001*m.LinkRate(m.GPUs) {
@@ -246,7 +244,7 @@ func TestGuessedSizesFit(t *testing.T) {
 	}
 	w.Collectives[1].Depart -= 900_000
 	w.Collectives[1].Shortest -= 900_000
-	lift.GuessSizes(w, &m)
+	GuessSizes(w, &m)
 	for i := range w.Collectives {
 		if got, want := w.Collectives[i].Bytes, w.Collectives[1].Bytes; got != want {
 			t.Errorf("collective %d has %d bytes, that of the shortest iteration %d", i, got, want)
@@ -262,7 +260,7 @@ func TestGuessedSizesOfShots(t *testing.T) {
 	for _, name := range []string{"1stage", "2stage"} {
 		for _, took := range []trace.Time{200_000, 3_000} {
 			w := sequence(t, took, "gemm", "void vllm::cross_device_reduce_"+name+"<__hip_bfloat16, 8>(vllm::RankData*)", "gemm")
-			lift.GuessSizes(w, &m)
+			GuessSizes(w, &m)
 			got := w.Collectives[0].Bytes
 			if (got > 0) != (took > 10_000) {
 				t.Errorf("%s in %d ns: %d bytes", name, took, got)
@@ -303,7 +301,7 @@ func TestTokens(t *testing.T) {
 		for _, k := range c.kernels {
 			w.Ops = append(w.Ops, workload.Op{Kernel: k, Kind: trace.Compute, Backward: c.backward})
 		}
-		if lift.Tokens(w); w.Steps[0].Batch.Tokens != c.want {
+		if tokens(w); w.Steps[0].Batch.Tokens != c.want {
 			t.Errorf("%s: %d tokens, want %d", c.kernels[0].Name, w.Steps[0].Batch.Tokens, c.want)
 		}
 	}
@@ -316,9 +314,9 @@ func TestSizeBehindOnAnotherStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := must.Have(lift.Workload(run, lift.Options{}))(t)
+	w := must.Have(Workload(run, Options{}))(t)
 	m := must.Have(machine.Load("h200"))(t)
-	lift.GuessSizes(w, &m)
+	GuessSizes(w, &m)
 	exact := 0
 	for i := range w.Collectives {
 		if w.Collectives[i].Bytes == 32<<20 {

@@ -2,18 +2,19 @@
 // order in which a run meets them:
 //
 //	lift.go       the stages in their order; steps that all ranks ran
-//	kernel        (a package) sizes, tiles and traffic of a kernel, from its name, its grid and its operator
+//	kernels.go    sizes, tiles and traffic of a kernel: kernelshape.go by its operator, traffic.go by operands that its
+//	              operator records, tiling.go by its name and its grid
 //	world.go      the job's ranks, those that stand for ranks that nobody captured, their nodes; messages
-//	recording.go  what the program was written with; what was launched before the recording
+//	calls.go      what names of host calls and ranges of serving engines say; what the program was written with
 //	ops.go        operations of a rank
 //	order.go      what each of them waited for: streams, events, stated edges
 //	host.go       what the host did for them; recorder.go keeps it
 //	batches.go    forward passes and loops of a program that marks none; steps.go, marked iterations
-//	build.go      what the data of operations depend on: memory.go by recorded accesses, annotate.go by ranges that
-//	              frameworks mark, gradients.go of training, given.go as the user corrects it
+//	build.go      what the data of operations depend on: by recorded accesses, annotate.go by ranges that frameworks mark,
+//	              gradients.go of training, given.go as the user corrects it
 //	collect.go    collectives over all ranks
-//	unseen.go     waits for ranks that nobody captured; collectives that take longer than the machine's
-//	guess.go      collectives without a name or a size; pairguess.go by the kernels around them
+//	unseen.go     waits for ranks that nobody captured; collectives that take longer than the machine's; collectives
+//	              without a name or a size, pairguess.go by the kernels around them
 //	pairs.go      computation and communication that may overlap: search.go walks along the dataflow, candidates.go
 //	              judges two operations, chain.go finds pairs in several parts
 //	shapes.go     GEMMs of unknown size, by what is around them
@@ -25,7 +26,6 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -83,13 +83,13 @@ func workloadWithout(run *trace.Run, o Options, out map[trace.SpanID]bool) (*wor
 	shapes, tiles := sizesBy(o.Dataflow)
 	maps.Copy(shapes, o.Shapes)
 	maps.Copy(tiles, o.Tiles)
-	kernels, ranges := kernel.NewReader(run, shapes, tiles), rangesOf(run)
+	kernels, ranges := newKernelReader(run, shapes, tiles), rangesOf(run)
 	hosts := make([]recorder, len(l.sources))
 	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
 		rank := &l.sources[i]
 		l.refuted += rank.Resolve(run)
 		for k := range rank.Ops {
-			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.resetsCounter(run, k))
+			kernels.measure(&rank.Ops[k], rank.Facts[k].Operator, rank.resetsCounter(run, k))
 		}
 		flowOf(run, rank, i, ranges, l.flows[i])
 		if !o.WithoutHosts {
@@ -187,7 +187,7 @@ func (l *lifter) steps() {
 				switch {
 				case op.Kind == trace.Collective:
 					all[op.Step].collectives++
-				case op.Kind == trace.Compute && kernel.ClassOf(op.Name) == kernel.Matrix:
+				case op.Kind == trace.Compute && workload.ClassOf(op.Name) == workload.ClassMatrix:
 					all[op.Step].products++
 				}
 			}

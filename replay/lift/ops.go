@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -37,8 +36,8 @@ type room struct {
 	running  []int32
 	issues   []issue
 	issued   []int32
-	opAt     []int32       // by span
-	names    []kernel.Call // by name
+	opAt     []int32    // by span
+	names    []hostCall // by name
 }
 
 // again is a list of n zeros in memory that was used before.
@@ -62,7 +61,7 @@ type fact struct {
 
 // gatherOps collects every rank's device operations but those of a Lead, and the host calls for them.
 func gatherOps(run *trace.Run, ranks []rankOps, lead map[trace.SpanID]bool) {
-	names := kernel.Calls(run.Names)
+	names := readCalls(run.Names)
 	shared := &room{launched: make([]uint8, len(run.Spans)), names: names}
 	for i := range ranks {
 		ranks[i].room = shared

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -133,7 +132,7 @@ func placesIn(w *workload.Workload) []int32 {
 func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
 	last := map[[2]int32]int32{}
 	for i := range w.Ops {
-		if op := &w.Ops[i]; w.BatchOf(op).Phase != workload.NoPhase && (op.Kind == trace.Collective || kernel.HoldsWeights(op)) {
+		if op := &w.Ops[i]; w.BatchOf(op).Phase != workload.NoPhase && (op.Kind == trace.Collective || workload.HoldsWeights(op)) {
 			last[[2]int32{int32(op.Rank), op.Step}] = op.ID
 		}
 	}
@@ -150,11 +149,11 @@ func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
 func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 	const few = 4
 	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= workload.EventHop); i-- {
-		if kernel.NameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
+		if workload.NameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
 			return trace.ReduceScatter
 		}
 	}
-	if at, _ := f.sent(c); at >= 0 && kernel.HoldsWeights(&f.Ops[at]) {
+	if at, _ := f.sent(c); at >= 0 && workload.HoldsWeights(&f.Ops[at]) {
 		return trace.AllReduce
 	}
 	for _, behind := range f.Ops[c.ID+1:] {
@@ -162,7 +161,7 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 			break
 		}
 		if behind.Queue == c.Queue {
-			if behind.Kind == trace.Compute && kernel.NameHas(behind.Name, "norm") {
+			if behind.Kind == trace.Compute && workload.NameHas(behind.Name, "norm") {
 				return trace.AllReduce
 			}
 			break
@@ -183,7 +182,7 @@ func sizesByNorms(w *workload.Workload) (n int) {
 	f, residual := newFinder(w), map[*workload.Kernel]bool{}
 	for i := range w.Ops {
 		if norm := f.after(int32(i)); norm >= 0 {
-			if rows := kernel.NormRows(&w.Ops[norm]); rows > 0 && kernel.Elements(&w.Ops[i])%rows == 0 {
+			if rows := normRows(&w.Ops[norm]); rows > 0 && elements(&w.Ops[i])%rows == 0 {
 				residual[w.Ops[i].Kernel] = true
 			}
 		}
@@ -196,11 +195,11 @@ func sizesByNorms(w *workload.Workload) (n int) {
 		bytes := int64(0)
 		for _, id := range c.Members {
 			f.walk(f.behind(id), &w.Ops[id], maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
-				elements := kernel.NormElements(behind)
+				size := normElements(behind)
 				if residual[behind.Kernel] {
-					elements = max(elements, kernel.Elements(behind))
+					size = max(size, elements(behind))
 				}
-				bytes = max(bytes, elements*kernel.ElementSize(w.Ops[id].Name))
+				bytes = max(bytes, size*elementSize(w.Ops[id].Name))
 				if c.Own && behind.Kind == trace.Copy && behind.Read == behind.Write { // out of the buffer that peers read
 					bytes = max(bytes, int64(behind.Read))
 				}
@@ -233,7 +232,7 @@ func sizesByRows(w *workload.Workload) (n int) {
 		}
 		op, rows := &w.Ops[c.Members[0]], int64(0)
 		f.walk(f.behind(op.ID), op, maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
-			rows = kernel.NormRows(behind)
+			rows = normRows(behind)
 			return rows == 0 && r == ignored
 		})
 		if rows == 0 {
@@ -245,7 +244,7 @@ func sizesByRows(w *workload.Workload) (n int) {
 			continue
 		}
 		sum := &w.Ops[at]
-		covers, each := kernel.Elements(sum), kernel.ElementSize(sum.Name)
+		covers, each := elements(sum), elementSize(sum.Name)
 		if covers == 0 || each == 0 {
 			continue
 		}
@@ -281,7 +280,7 @@ func sizesByProducts(w *workload.Workload) (n int) {
 	for id, row := range newFinder(w).addedBy() {
 		if op, c := &w.Ops[id], &w.Collectives[row]; unsized(*c) && op.Shape.Groups <= 1 &&
 			(op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV) {
-			own := op.Shape.M * op.Shape.N * kernel.ElementSize(w.Ops[c.Members[0]].Name)
+			own := op.Shape.M * op.Shape.N * elementSize(w.Ops[c.Members[0]].Name)
 			twin := cmp.Or(twins[row], -row-1)
 			bytes[twin] = max(bytes[twin], own)
 		}
@@ -321,7 +320,7 @@ func twinsOf(w *workload.Workload) []int32 {
 		k := role{c.Op, c.Group, op.Step, 0, c.Channels, op.Kernel}
 		if next := f.behind(op.ID); !c.Own {
 			switch {
-			case next >= 0 && kernel.NameHas(w.Ops[next].Name, "norm"):
+			case next >= 0 && workload.NameHas(w.Ops[next].Name, "norm"):
 				k.kernel = w.Ops[next].Kernel
 			case at[i] > 0:
 				k = role{op: c.Op, place: at[i]}
@@ -363,7 +362,7 @@ func tokens(w *workload.Workload) {
 		trains[op.Step] = trains[op.Step] || op.Backward || op.Optimizer
 		m, known := norms[op.Kernel]
 		if !known {
-			m = kernel.NormRows(op)
+			m = normRows(op)
 			norms[op.Kernel] = m
 		}
 		key := of{op.Step, true}

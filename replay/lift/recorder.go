@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -86,7 +85,7 @@ const queueFull = 10
 // issue count only where they wait for the device while these do nothing, as an engine's thread
 // for outputs does.
 func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
-	kinds := kernel.Calls(run.Names)
+	kinds := readCalls(run.Names)
 	for _, s := range run.Spans { // by start
 		if s.Kind.OnDevice() || run.Lanes[s.Lane].Kind != trace.HostThread {
 			continue

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -171,8 +170,8 @@ func (f *finder) role(op *workload.Op) opRole {
 	case kind != workload.NoShape:
 		return heavy
 	}
-	switch c := kernel.ClassOf(op.Name); {
-	case c == kernel.Light, c == kernel.Sweep, c == kernel.Unknown && op.Dur() < tiny:
+	switch c := workload.ClassOf(op.Name); {
+	case c == workload.ClassLight, c == workload.ClassSweep, c == workload.ClassUnknown && op.Dur() < tiny:
 		return transparent
 	}
 	return heavy
@@ -191,7 +190,7 @@ func (s size) known() bool { return s.bytes > 0 }
 
 // sizeOf is that of a matrix of elements of so many bytes.
 func sizeOf(each int, dims ...int64) size {
-	n, ok := kernel.Volume(dims)
+	n, ok := volume(dims)
 	switch {
 	case !ok:
 		return size{}

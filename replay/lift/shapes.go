@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -25,13 +24,13 @@ type place struct {
 // that they read through a norm, or as the output of an elementwise kernel in front is wide. A third side that nothing
 // shows is that with which the machine's law takes their time.
 func Shapes(w *workload.Workload, m *machine.Machine) {
-	f, kernels := newFinder(w), kernel.NewReader(w.Run, nil, nil)
+	f, kernels := newFinder(w), newKernelReader(w.Run, nil, nil)
 	adds := f.addedBy()
 	alike, seen, places := map[place][]int32{}, map[place][]matrixSides{}, []place(nil)
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || op.Step < 0 || w.Steps[op.Step].Batch.Tokens == 0 ||
-			kernel.ClassOf(op.Name) != kernel.Matrix || kernel.NameHas(op.Name, bytewise...) {
+			workload.ClassOf(op.Name) != workload.ClassMatrix || workload.NameHas(op.Name, bytewise...) {
 			continue
 		}
 		p, depth := f.placeOf(op, w.Steps[op.Step].Batch.Tokens)
@@ -53,15 +52,15 @@ func Shapes(w *workload.Workload, m *machine.Machine) {
 		if s == (matrixSides{}) {
 			continue
 		}
-		columns := cmp.Or(s.n, kernels.Columns(&w.Ops[ids[0]], p.m))
+		columns := cmp.Or(s.n, kernels.columns(&w.Ops[ids[0]], p.m))
 		shape := workload.Shape{M: p.m, N: columns, K: s.k, ElemSize: 2, Evidence: "the kernels around it"}
-		shape.Kind = kernel.GEMMKind(p.m, cmp.Or(columns, math.MaxInt64))
+		shape.Kind = workload.GEMMKind(p.m, cmp.Or(columns, math.MaxInt64))
 		switch {
 		case shape.N == 0:
 			shape.Guessed = 'N'
 		case shape.K == 0:
 			shape.Guessed = 'K'
-		case kernel.GEMMKind(math.MaxInt64, columns) == workload.GEMM: // one of few columns takes its launch, and shows no clock
+		case workload.GEMMKind(math.MaxInt64, columns) == workload.GEMM: // one of few columns takes its launch, and shows no clock
 			law, took = law+m.Preferred(p.m, shape.N, shape.K).Seconds, took+f.typical(ids)
 		}
 		shapes[p] = shape
@@ -80,7 +79,7 @@ func Shapes(w *workload.Workload, m *machine.Machine) {
 		}
 		for _, id := range alike[p] {
 			before := f.before(id)
-			kernels.Resize(&w.Ops[id], s, before >= 0 && f.role(&w.Ops[before]) == ignored)
+			kernels.resize(&w.Ops[id], s, before >= 0 && f.role(&w.Ops[before]) == ignored)
 		}
 	}
 }
@@ -142,9 +141,9 @@ func (f *finder) placeOf(op *workload.Op, tokens int64) (p place, depth int64) {
 		if role == heavy {
 			break
 		}
-		if rows := kernel.NormRows(before); rows > 0 {
+		if rows := normRows(before); rows > 0 {
 			p.m = rows
-		} else if elements := kernel.Elements(before); depth == 0 && elements%p.m == 0 {
+		} else if elements := elements(before); depth == 0 && elements%p.m == 0 {
 			depth = elements / p.m
 		}
 	}
@@ -154,7 +153,7 @@ func (f *finder) placeOf(op *workload.Op, tokens int64) (p place, depth int64) {
 // columns is the columns of a collective of so many rows; 0 if they do not divide it.
 func (f *finder) columns(row int32, rows int64) int64 {
 	c := &f.Collectives[row]
-	each := cmp.Or(int64(c.ElemSize), kernel.ElementSize(f.Ops[c.Members[0]].Name))
+	each := cmp.Or(int64(c.ElemSize), elementSize(f.Ops[c.Members[0]].Name))
 	if each*rows == 0 || c.Bytes%(each*rows) != 0 {
 		return 0
 	}

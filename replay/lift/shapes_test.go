@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
@@ -31,7 +30,7 @@ func TestShapesInGraphs(t *testing.T) {
 		guessed, n := map[workload.Shape]bool{}, 0
 		for i := range w.Ops {
 			op := &w.Ops[i]
-			if !kernel.Multiplies(op) || op.Dense {
+			if !workload.Multiplies(op) || op.Dense {
 				continue
 			}
 			s, want := op.Shape, truth[n%4]

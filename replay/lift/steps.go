@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -100,7 +99,7 @@ func iterationSteps(ranks []rankOps) (steps []workload.Step) {
 			if !ok {
 				row = int32(len(rows))
 				rows[u] = row
-				steps = append(steps, workload.Step{Name: m.name, Batch: kernel.BatchOf(m.name)})
+				steps = append(steps, workload.Step{Name: m.name, Batch: batchOf(m.name)})
 			}
 			m.step = row
 		}
@@ -153,7 +152,7 @@ func stepsBase(ranks []rankOps) string {
 			spent[m.base] += m.end - m.start
 		}
 	}
-	for _, base := range []string{kernel.ForwardBatch, "ProfilerStep"} {
+	for _, base := range []string{forwardBatch, "ProfilerStep"} {
 		if _, ok := spent[base]; ok {
 			return base
 		}

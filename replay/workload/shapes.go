@@ -38,6 +38,18 @@ type Shape struct {
 	Like     string // convolution or attention that counts as a GEMM; else ""
 }
 
+// skinny is the smaller side of an output up to which a GEMM counts as a GEMV: that of the
+// narrowest matrix instruction. Such a kernel reads its weights once and is memory-bound.
+const skinny = 8
+
+// GEMMKind tells GEMVs, of few rows or columns, from GEMMs.
+func GEMMKind(m, n int64) ShapeKind {
+	if min(m, n) <= skinny {
+		return GEMV
+	}
+	return GEMM
+}
+
 // Flops is twice the number of multiply-adds; 0 except for GEMM and GEMV.
 func (s Shape) Flops() float64 {
 	if s.Kind != GEMM && s.Kind != GEMV {

@@ -5,7 +5,7 @@
 //
 // Files in the order in which a workload is made and used:
 //
-//	workload.go    operations, collectives, pairs, steps; shapes.go, sizes of operators
+//	workload.go    operations, collectives, pairs, steps; shapes.go, sizes of operators; names.go, what names of kernels say
 //	dataflow.go    what an operation needs of earlier ones
 //	hosts.go       what the host of a rank did, and the order in which it issues
 //	iterations.go  iterations, and the classes of steps

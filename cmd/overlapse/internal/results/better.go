@@ -8,7 +8,6 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -112,7 +111,7 @@ func (v *Inspection) improvements() []improvement {
 			guessed += op.Dur()
 		}
 		k := w.Run.Kernel(w.Run.Spans[op.Span])
-		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && (k == nil || k.Op == trace.None) && kernel.ClassOf(op.Name) == kernel.Matrix { // else its operator tells no more
+		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && (k == nil || k.Op == trace.None) && workload.ClassOf(op.Name) == workload.ClassMatrix { // else its operator tells no more
 			if shapeless += op.Dur(); op.Graph {
 				inGraphs += op.Dur()
 			}
