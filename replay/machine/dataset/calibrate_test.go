@@ -68,7 +68,7 @@ func TestShippedAreCalibrated(t *testing.T) {
 		}
 		var want bytes.Buffer
 		must.Do(t, machine.WriteYAML(res.Machine, &want))
-		golden(t, "../machine/profiles/"+name+".yaml", want.String())
+		golden(t, "../profiles/"+name+".yaml", want.String())
 	}
 }
 
