@@ -145,7 +145,8 @@ type communicator struct {
 // New returns a session for a run with the given name.
 func New(name string) *Session {
 	s := &Session{
-		Name: name, Record: Record{Unit: "byte"}, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		Name: name, Record: Record{Unit: "byte"},
+		trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
 		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
 		stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
 	}
