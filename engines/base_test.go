@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -30,10 +31,7 @@ func TestOneBase(t *testing.T) {
 		agree(t, name+" at the settled clock", w, m, plan.Scenario{Clock: plan.SettledClock})
 		for _, gpu := range []string{"h100", "mi300x"} {
 			to := machinetest.Load(t, gpu)
-			alone, err := engines.Isolate(w, m, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			alone := must.Have(engines.Isolate(w, m, nil))(t)
 			to = to.Resize(w.World)
 			agree(t, name+" on "+gpu, edit.To(alone, m, to), to, plan.Scenario{})
 		}
@@ -67,15 +65,9 @@ func withRanks(t *testing.T, w *workload.Workload, n int) (*workload.Workload, m
 	if err != nil {
 		t.Fatal(err)
 	}
-	lifted, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lifted := must.Have(lift.Workload(run, lift.Options{}))(t)
 	from, to := plantest.H200(t, w.World), plantest.H200(t, resized.World)
-	alone, err := engines.Isolate(w, from, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Have(engines.Isolate(w, from, nil))(t)
 	return resized.Lifted(lifted, alone, from, to), to
 }
 
@@ -115,10 +107,7 @@ func TestPairsInPlaceOfThemselves(t *testing.T) {
 				},
 			}
 			captured := enginetest.Outcome(t, w, m, "captured", nil)
-			out, err := engines.Run(w, m, plan.Selection{Strategy: itself}, plan.Scenario{}, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Have(engines.Run(w, m, plan.Selection{Strategy: itself}, plan.Scenario{}, replay.Options{}))(t)
 			if off := engines.Abs(out.Time - captured.Time); taken == 0 || off*200 > captured.Time {
 				t.Errorf("%s, unprofiled %t: %d pairs take %d ns, captured %d", of, unprofiled, taken, out.Time, captured.Time)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -63,10 +64,7 @@ const first = 2
 // two thirds of what ran alongside waited, so that two thirds of what slowed it go.
 func TestWaitsGoWithWhatTheyDid(t *testing.T) {
 	m := plantest.H200(t, 2)
-	w, err := Isolate(waiting(t, true), m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Isolate(waiting(t, true), m, nil))(t)
 	f := &w.Ops[first]
 	if f.DurAlone() != 200_000 || w.Lasts(f) != 233_333 {
 		t.Errorf("F takes %d ns alone and lasts %d, want 200000 and 233333", f.DurAlone(), w.Lasts(f))
@@ -179,11 +177,7 @@ func TestHeldMessages(t *testing.T) {
 func captured(t *testing.T, w *workload.Workload, m machine.Machine) Outcome {
 	t.Helper()
 	v, _ := schedule.Captured.Values(nil)
-	out, err := Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: v}, plan.Scenario{}, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Have(Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: v}, plan.Scenario{}, replay.Options{}))(t)
 }
 
 // The second iteration computes for 400 us and moves bytes for 100 beside nothing; where 30 us of F are what a wait
@@ -227,18 +221,9 @@ func TestCapturedTakesItsBusyTime(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip(err)
 	}
-	run, err := format.Open(path, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := lift.Workload(run, lift.Options{Unprofiled: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.Load("a100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open(path, format.Options{}))(t)
+	w := must.Have(lift.Workload(run, lift.Options{Unprofiled: true}))(t)
+	m := must.Have(machine.Load("a100"))(t)
 	m = m.Resize(8)
 	if busy, out := plan.BusyTime(w, 0), captured(t, w, m); busy < 55_000_000 || out.Time < busy {
 		t.Errorf("an iteration takes %d ns, busy for %d", out.Time, busy)
@@ -262,10 +247,7 @@ func TestWithoutWaitsKernelsLastAsCaptured(t *testing.T) {
 	late := waiting(t, false)
 	late.Collectives[0].Arrive, late.Collectives[0].Late = 300_000, 200_000 // for ranks that nobody captured
 	for _, w := range []*workload.Workload{waiting(t, false), late} {
-		w, err := Isolate(w, plantest.H200(t, 2), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(Isolate(w, plantest.H200(t, 2), nil))(t)
 		if w.Isolation.Disturbed == 0 {
 			t.Error("F is not disturbed")
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What modelled kernels gain by themselves is no strategy's.
@@ -32,10 +33,7 @@ func TestGainIsBeyondBulk(t *testing.T) {
 // settings stay, and a setting varies only where it means something.
 func TestCandidates(t *testing.T) {
 	for _, e := range engines.All() {
-		sel, err := e.Candidates(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sel := must.Have(e.Candidates(nil))(t)
 		if set := e.String(sel[0].Values); set != "" {
 			t.Errorf("%s: first are not the defaults but %q", e.Name, set)
 		}
@@ -62,10 +60,7 @@ func TestCandidates(t *testing.T) {
 			}
 		}
 	}
-	sel, err := tiles.Decompose.Candidates(map[string]string{"chunks": "3", "variant": "chunks"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(tiles.Decompose.Candidates(map[string]string{"chunks": "3", "variant": "chunks"}))(t)
 	for _, s := range sel {
 		if s.Values["chunks"] != "3" {
 			t.Errorf("chunks=3 was given, %s tried", s.Values["chunks"])

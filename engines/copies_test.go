@@ -10,9 +10,11 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -38,8 +40,8 @@ func TestCopiesAhead(t *testing.T) {
 		if least := max(alone[0], alone[1]) / 3; out.Expected < least*99/100 {
 			t.Errorf("%d rows: %v, less than copies or kernels alone, %v", rows, out.Expected, least)
 		}
-		moved := edit.Ahead(w)
-		if moved == w || edit.Ahead(moved) != moved {
+		moved := edit.Ahead(w, false)
+		if moved == w || edit.Ahead(moved, false) != moved {
 			t.Errorf("%d rows: copies with a stream of their own move again", rows)
 		}
 
@@ -55,7 +57,7 @@ func TestCopiesAhead(t *testing.T) {
 			t.Errorf("%d rows: with nothing to move %+.2f %%", rows, 100*change)
 		}
 	}
-	if w := plantest.LiftSample(t, "fsdp-step"); edit.Ahead(w) != w {
+	if w := plantest.LiftSample(t, "fsdp-step"); edit.Ahead(w, false) != w {
 		t.Error("copies move beside collectives")
 	}
 }
@@ -69,7 +71,7 @@ func TestCopiesOfALateHost(t *testing.T) {
 		}
 		return ids
 	}
-	if slices.Equal(order(edit.Ahead(w)), order(w)) {
+	if slices.Equal(order(edit.Ahead(w, false)), order(w)) {
 		t.Error("copies of a host that is early do not move")
 	}
 	for i, id := range w.Ranks[0] {
@@ -77,7 +79,7 @@ func TestCopiesOfALateHost(t *testing.T) {
 			w.Hosts[0].Issues[i].Work = 2 * op.Dur()
 		}
 	}
-	if got, want := order(edit.Ahead(w)), order(w); !slices.Equal(got, want) {
+	if got, want := order(edit.Ahead(w, false)), order(w); !slices.Equal(got, want) {
 		t.Errorf("issued in the order %v, want %v", got, want)
 	}
 }
@@ -90,4 +92,57 @@ func run(t *testing.T, w *workload.Workload) (out engines.Outcome, change float6
 		t.Fatal(err, outs[1].Why)
 	}
 	return outs[1], outs[1].ChangeFrom(outs[0].Expected)
+}
+
+// Copies from pageable memory take from pinned memory what they were measured to take, and behind a step before no less than
+// the kernels or the copies alone (rules W28 and W29). Copies that are from pinned memory, that are as fast, or whose machine has
+// no known rate, change nothing.
+func TestCopiesFromPinnedMemory(t *testing.T) {
+	m := plantest.H200(t, 1)
+	sel := enginetest.MustParse(t, "captured,multistream:copies=pinned,multistream:copies=batch")
+	times := func(w *workload.Workload) (out []float64) {
+		w.Unprofiled = true
+		for _, o := range must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil))(t) {
+			out = append(out, float64(o.Expected)/1e3)
+		}
+		return out
+	}
+	w := plantest.LiftSample(t, "measurements/2026-11-30-h200-inputs/traces/mlp_pageable")
+	got := times(w)
+	for i, measured := range []float64{32724.6, 16314.5, 14745.3} { // µs
+		if err := got[i]/measured - 1; math.Abs(err) > 0.05 {
+			t.Errorf("%s: %+.1f %% off", sel[i], 100*err)
+		}
+	}
+	var kernels, bytes float64
+	for i := range w.Ops {
+		if c := w.Run.Copy(w.Run.Spans[w.Ops[i].Span]); c != nil && c.Dir == trace.HostToDevice {
+			bytes += float64(c.Bytes)
+		} else {
+			kernels += float64(w.Ops[i].Dur())
+		}
+	}
+	copies := bytes / m.Engines.Host.Value * 1e6 / 3
+	if least := kernels / 3e3; got[2] < max(least, copies)*0.99 || got[1] < (least+copies)*0.99 {
+		t.Errorf("pinned %.0f and a batch ahead %.0f us, of kernels %.0f and copies %.0f us", got[1], got[2], least, copies)
+	}
+	pinned := edit.Pinned(w, &m)
+	if pinned == w || edit.Pinned(pinned, &m) != pinned {
+		t.Error("copies from pinned memory change again")
+	}
+	if unknown := (machine.Machine{}); edit.Pinned(w, &unknown) != w {
+		t.Error("copies change on a machine without a rate")
+	}
+	if w := plantest.LiftSample(t, "measurements/2026-11-30-h200-copies/traces/serial_8192"); edit.Pinned(w, &m) != w {
+		t.Error("copies from pinned memory change")
+	}
+
+	for i, id := range w.Ranks[0] { // a host that makes what it copies
+		if op := &w.Ops[id]; op.Kind == trace.Copy && i > 0 {
+			w.Hosts[0].Issues[i].Work = 2 * op.Dur()
+		}
+	}
+	if edit.Ahead(w, true) != w {
+		t.Error("a late host's copies move")
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -25,10 +26,7 @@ const variants = "decompose:variant=ring,decompose:variant=waves,multistream:pri
 // TestEverywhere checks every strategy that applies, of every sample and of every operation of a library, on each kind
 // of machine: switch, mesh, torus and two nodes, of NVIDIA and AMD.
 func TestEverywhere(t *testing.T) {
-	all, err := engines.ParseSelection("all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Have(engines.ParseSelection("all"))(t)
 	for text := range strings.SplitSeq(variants, ",") {
 		if sel, err := engines.ParseSelection(text); err == nil { // else no such setting
 			all = append(all, sel...)
@@ -41,10 +39,7 @@ func TestEverywhere(t *testing.T) {
 			if !longtest.Asked() && w.World > 8 {
 				t.Skip("many ranks")
 			}
-			outs, err := engines.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true, Usage: true}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			outs := must.Have(engines.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true, Usage: true}, nil))(t)
 			ran := 0
 			for _, out := range outs {
 				if out.Result != nil {
@@ -72,10 +67,7 @@ func TestEverywhere(t *testing.T) {
 		profile string
 		ranks   int
 	}{{"h200", 4}, {"mi300x", 4}, {"torus128", 4}, {"h800", 16}} {
-		m, err := machine.Load(kind.profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(kind.profile))(t)
 		for _, s := range []plantest.Spec{
 			{Op: trace.AllReduce, Bytes: 32 << 20, Comm: 640_000, Channels: 24},
 			{Op: trace.ReduceScatter, Bytes: 32 << 20, Comm: 170_000, Channels: 16},
@@ -165,10 +157,7 @@ func TestMemoryOfCollectives(t *testing.T) {
 			profile string
 			ranks   int
 		}{{"h200", 4}, {"mi300x", 8}, {"torus128", 4}, {"h800", 16}} {
-			m, err := machine.Load(kind.profile)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Have(machine.Load(kind.profile))(t)
 			m.Library.Switch.Value = 0
 			for _, channels := range []int{6, 16, 32} {
 				s := plantest.Spec{Ranks: kind.ranks, Steps: 2, Op: op, Bytes: 48 << 20, Gemm: 304_000, Comm: 170_000, Channels: channels}

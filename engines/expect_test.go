@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -24,27 +25,18 @@ func TestExpected(t *testing.T) {
 		{"llama70b-fc2-allreduce", 4, 1. / 16},
 	} {
 		w := plantest.LiftSample(t, c.path)
-		sel, err := engines.ParseSelection("decompose:chunks=2,decompose:chunks=1,bulk")
-		if err != nil {
-			t.Fatal(err)
-		}
+		sel := must.Have(engines.ParseSelection("decompose:chunks=2,decompose:chunks=1,bulk"))(t)
 		m := plantest.H200(t, c.ranks)
 		fell := map[plan.RaceOutcome]float64{}
 		for _, race := range []plan.RaceOutcome{plan.GEMMFirst, plan.CommFirst, plan.RanksDiffer} {
-			out, err := engines.Run(w, m, sel[0], plan.Scenario{Race: race}, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Have(engines.Run(w, m, sel[0], plan.Scenario{Race: race}, replay.Options{}))(t)
 			if out.Expected != out.Time {
 				t.Errorf("a race outcome is given, and %v expected of %v", out.Expected, out.Time)
 			}
 			fell[race] = float64(out.Time)
 		}
 		for i, s := range sel {
-			out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Have(engines.Run(w, m, s, plan.Scenario{}, replay.Options{}))(t)
 			want := float64(out.Time)
 			if i == 0 {
 				want = c.alike*(fell[plan.GEMMFirst]+fell[plan.CommFirst]) + (1-2*c.alike)*fell[plan.RanksDiffer]

@@ -20,6 +20,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -49,10 +50,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 		w, m := copied(t, of.name, of.ranks)
 		samples = append(samples, sample{fmt.Sprintf("%s:%d", of.name, of.ranks), w, m})
 	}
-	all, err := engines.ParseSelection("all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Have(engines.ParseSelection("all"))(t)
 	folds, shared := 0, 0
 	var programs strings.Builder
 	for _, x := range samples {
@@ -150,24 +148,15 @@ func sharedAsWhole(t *testing.T, name string, w *workload.Workload, m machine.Ma
 // copied is a sample with copies of its ranks, and a machine for them.
 func copied(t testing.TB, name string, ranks int) (*workload.Workload, machine.Machine) {
 	t.Helper()
-	w, err := lift.Workload(plantest.LiftSample(t, name).Run, lift.Options{World: ranks})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.Load(fmt.Sprintf("h200:%d", ranks))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(lift.Workload(plantest.LiftSample(t, name).Run, lift.Options{World: ranks}))(t)
+	m := must.Have(machine.Load(fmt.Sprintf("h200:%d", ranks)))(t)
 	return w, m
 }
 
 // BenchmarkFold plans and simulates 64 ranks of a step of two captured ones under all strategies, on as
 // many cores as there are.
 func BenchmarkFold(b *testing.B) {
-	all, err := engines.ParseSelection("all")
-	if err != nil {
-		b.Fatal(err)
-	}
+	all := must.Have(engines.ParseSelection("all"))(b)
 	for _, name := range []string{"ddp-step", "fsdp-step"} {
 		w, m := copied(b, name, 64)
 		b.Run(name, func(b *testing.B) {
@@ -242,18 +231,9 @@ func spanText(r *trace.Run, i int) string {
 // one GPU for all that are alike.
 func TestCopiesFold(t *testing.T) {
 	w, m := copied(t, "fsdp-step", 8)
-	all, err := engines.ParseSelection("onesided")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pl, err := schedule.Planned(all[0].Strategy, w, m, all[0].Values, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := replay.Simulate(m, pl.Program, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Have(engines.ParseSelection("onesided"))(t)
+	pl := must.Have(schedule.Planned(all[0].Strategy, w, m, all[0].Values, plan.Scenario{}))(t)
+	r := must.Have(replay.Simulate(m, pl.Program, replay.Options{}))(t)
 	named := slices.IndexFunc(r.Run.Spans, func(s trace.Span) bool { return r.Run.NameOf(s) == "copy 5→4" })
 	if r.Folded.GPUs != 8 || r.Folded.Classes != 2 || named < 0 {
 		t.Errorf("%d GPUs as %d; span of a copy: %d", r.Folded.GPUs, r.Folded.Classes, named)
@@ -263,14 +243,8 @@ func TestCopiesFold(t *testing.T) {
 // TestTooManyWorkgroups counts the workgroups that are simulated: those of equal ranks once.
 func TestTooManyWorkgroups(t *testing.T) {
 	w, m := copied(t, "ddp-step", 8)
-	all, err := engines.ParseSelection("bulk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pl, err := schedule.Planned(all[0].Strategy, w, m, all[0].Values, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Have(engines.ParseSelection("bulk"))(t)
+	pl := must.Have(schedule.Planned(all[0].Strategy, w, m, all[0].Values, plan.Scenario{}))(t)
 	refused := func(o replay.Options) *replay.TooManyError {
 		var many *replay.TooManyError
 		if _, err := replay.Simulate(m, pl.Program, o); !errors.As(err, &many) {
@@ -297,10 +271,7 @@ func TestTooManyWorkgroups(t *testing.T) {
 // TestPlansGrowWithRanks bounds the memory that a plan of many copies takes: four times the ranks take
 // little more than four times as much, and 3.5 KB for each operation.
 func TestPlansGrowWithRanks(t *testing.T) {
-	all, err := engines.ParseSelection("bulk,decompose,multistream,tilesync")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Have(engines.ParseSelection("bulk,decompose,multistream,tilesync"))(t)
 	type job struct {
 		w *workload.Workload
 		m machine.Machine

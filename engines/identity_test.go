@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -29,10 +30,7 @@ func TestStepWhoseHostsAreAheadStaysAsLong(t *testing.T) {
 // start and end within 1 µs or 1 % of its duration. The samples are always
 // there; the other captures lie in the folder shared alongside the checkout.
 func TestIdentityReplay(t *testing.T) {
-	folders, err := filepath.Glob("../samples/*/rank0.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folders := must.Have(filepath.Glob("../samples/*/rank0.json.gz"))(t)
 	more, _ := filepath.Glob("../samples/measurements/2026-11-20-h200x4/traces/*/rank0.json.gz")
 	if len(more) == 0 {
 		t.Log("no captures alongside the checkout: only the samples are replayed")
@@ -44,18 +42,9 @@ func TestIdentityReplay(t *testing.T) {
 		dir := filepath.Dir(f)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
-			run, err := format.Open(dir, format.Options{Stdin: os.Stdin})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := lift.Workload(run, lift.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := machine.Load("h200")
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(format.Open(dir, format.Options{Stdin: os.Stdin}))(t)
+			w := must.Have(lift.Workload(run, lift.Options{}))(t)
+			m := must.Have(machine.Load("h200"))(t)
 			out := enginetest.Outcome(t, w, m.Resize(w.World), "captured", nil)
 			r := enginetest.ResidualOf(w, out.Result.Run)
 			if r.Ops != len(w.Ops) || r.Outside != 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -47,24 +48,15 @@ func TestEveryTrace(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Skip("the public traces do not lie beside the checkout")
 		}
-		run, err := format.Open(path, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := lift.Workload(run, lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(format.Open(path, format.Options{}))(t)
+		w := must.Have(lift.Workload(run, lift.Options{}))(t)
 		holds(t, c.path, c.machine, w)
 	}
 }
 
 func holds(t *testing.T, name, gpu string, w *workload.Workload) {
 	t.Helper()
-	m, err := machine.Load(gpu)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load(gpu))(t)
 	m = m.Resize(w.World)
 	lift.GuessSizes(w, &m)
 	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream,decompose"), plan.Scenario{}, replay.Options{}, nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -17,10 +18,7 @@ func TestSameProgramIsSimulatedOnce(t *testing.T) {
 	t.Parallel()
 	w := plantest.LiftSample(t, "fsdp-step")
 	m := plantest.H200(t, w.World)
-	alone, err := engines.Isolate(w, m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Have(engines.Isolate(w, m, nil))(t)
 	var simulated []string
 	var mu sync.Mutex
 	o := replay.Options{Like: true, Progress: func(run string, _ float64) {
@@ -30,16 +28,10 @@ func TestSameProgramIsSimulatedOnce(t *testing.T) {
 			simulated = append(simulated, run)
 		}
 	}}
-	control, err := engines.Control(alone, m, plan.Scenario{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	control := must.Have(engines.Control(alone, m, plan.Scenario{}, o))(t)
 	var outs []engines.Outcome
 	for _, settings := range []string{"multistream,bulk,multistream:prefetch=2,multistream:prefetch=3", "bulk:channels=64"} {
-		more, err := engines.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, o, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		more := must.Have(engines.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, o, nil))(t)
 		outs = append(outs, more...)
 	}
 	for _, of := range []struct {

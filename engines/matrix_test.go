@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -74,10 +75,7 @@ const ofSpecs = "h200: NVIDIA, switch, workloads without a workload file"
 
 func matrixRows(t *testing.T) (rows []matrixRow) {
 	for _, on := range matrixMachines {
-		m, err := machine.Load(on.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(on.name))(t)
 		for _, op := range matrixOperators {
 			w, m := plantest.OperatorOf(t, fmt.Sprintf("operator: %s\nmachine: %s\nranks: %d\niterations: 2\ntype: f16\n%s\n", op.name, on.name, m.GPUs, op.text))
 			rows = append(rows, matrixRow{on.name, op.name, w, m})
@@ -95,10 +93,7 @@ func matrixColumns(t *testing.T) (columns []plan.Selection) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engines, err := engines.ParseSelection("all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	engines := must.Have(engines.ParseSelection("all"))(t)
 	for _, e := range engines {
 		columns = append(columns, e)
 		for _, s := range settings {
@@ -180,14 +175,9 @@ func TestConformance(t *testing.T) {
 func goldenIs(t *testing.T, name, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(os.ReadFile(name))(t)
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("%s differs (run with -update if it should):\n%s", name, d)
 	}

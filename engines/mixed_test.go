@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -22,14 +23,8 @@ import (
 // GEMMs, and the all-to-all behind the second.
 func TestComparePairs(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
-	sel, err := engines.ParseSelection("bulk,ideal,decompose,fused,multistream")
-	if err != nil {
-		t.Fatal(err)
-	}
-	base, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("bulk,ideal,decompose,fused,multistream"))(t)
+	base := must.Have(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	choices, mixed, err := engines.Pairs(w, m, sel, plan.Scenario{}, base, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -71,10 +66,7 @@ func TestOnPairs(t *testing.T) {
 		}
 		times := map[string]trace.Time{}
 		for name, e := range map[string]plan.Strategy{"": s.Strategy, "all": engines.On(s.Strategy, all), "none": engines.On(s.Strategy, []int{})} {
-			out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: s.Values}, plan.Scenario{}, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Have(engines.Run(w, m, plan.Selection{Strategy: e, Values: s.Values}, plan.Scenario{}, replay.Options{}))(t)
 			times[name] = out.Time
 			if name == "none" && out.Why == "" {
 				t.Errorf("%s planned no pair and says nothing", s.Strategy.Name)
@@ -94,15 +86,9 @@ func TestPlansBesideOthers(t *testing.T) {
 		if e.Bound || e.Loop || e.Future {
 			continue
 		}
-		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 		pl.Take(func(p *workload.Pair) bool { return p.Direction == workload.ComputeThenCompute })
-		v, err := e.Values(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Have(e.Values(nil))(t)
 		others := len(pl.Pairs)
 		e.Plan(pl, v)
 		for i := range others {
@@ -127,10 +113,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 			mine[id] = true
 		}
 		planAll := func(s plan.Selection, rows ...int) (own, others []string) {
-			p, err := schedule.Planned(engines.On(s.Strategy, rows), w, m, s.Values, plan.Scenario{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Have(schedule.Planned(engines.On(s.Strategy, rows), w, m, s.Values, plan.Scenario{}))(t)
 			for _, g := range p.Program.GPUs {
 				for _, st := range g.Streams {
 					hosts := 0
@@ -177,10 +160,7 @@ func TestSettingsOfParts(t *testing.T) {
 		{PairSummary: kinds[0], Outcomes: []engines.Outcome{taking(sel[0], 1, "")}},
 		{PairSummary: kinds[2], Outcomes: []engines.Outcome{taking(sel[1], 2, "")}},
 	}
-	p, err := schedule.Planned(engines.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Have(schedule.Planned(engines.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{}))(t)
 	for k, want := range []bool{false, true} { // waits for the host
 		of := map[int32]bool{}
 		for _, row := range choices[k].Rows {
@@ -233,10 +213,7 @@ func TestMixOfNothing(t *testing.T) {
 func TestOneKindOfPair(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "fused,onesided,decompose")
-	known, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil))(t)
 	choices, mixed, err := engines.Pairs(w, m, sel, plan.Scenario{}, taking(plan.Selection{}, trace.Infinity, ""), replay.Options{}, nil)
 	if err != nil || len(choices) != 1 || mixed.Result == nil || mixed.Result.Run.Name != mixed.String() {
 		t.Fatalf("%d kinds, mixed %q, error %v", len(choices), mixed.Why, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -61,24 +62,15 @@ func TestSameProgram(t *testing.T) {
 
 // The same of every capture of programs that others wrote, and of the settings that it was made with.
 func TestNothingToChangeInCaptures(t *testing.T) {
-	captures, err := filepath.Glob("../../shared/data/real/*/traces/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	captures := must.Have(filepath.Glob("../../shared/data/real/*/traces/*"))(t)
 	if len(captures) == 0 || !longtest.Asked() {
 		t.Skip("needs the captures of shared/data")
 	}
 	for _, path := range captures {
 		name := filepath.Base(path)
 		t.Run(name, func(t *testing.T) {
-			run, err := format.Open(path, format.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := lift.Workload(run, lift.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(format.Open(path, format.Options{}))(t)
+			w := must.Have(lift.Workload(run, lift.Options{}))(t)
 			nothingChanges(t, name, asCaptured(name), w, true)
 			switch {
 			case strings.Contains(name, "_pipe_"):
@@ -175,10 +167,7 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 		if alone, err = engines.Isolate(w, m, nil); err != nil {
 			t.Fatal(err)
 		}
-		outs, err := engines.Compare(alone, m, all, plan.Scenario{}, replay.Options{Like: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		outs := must.Have(engines.Compare(alone, m, all, plan.Scenario{}, replay.Options{Like: true}, nil))(t)
 		for _, out := range outs {
 			if change := out.ChangeFrom(outs[0].Expected); out.Why == "" && math.Abs(change) > nothing {
 				t.Errorf("%s, unprofiled %v: %s takes %+.2f %%", name, w.Unprofiled, out, 100*change)
@@ -190,10 +179,7 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 		most = max(most, c.Channels)
 	}
 	settings = fmt.Sprintf("bulk,bulk:channels=%[1]d,multistream,multistream:channels=%[1]d", most)
-	outs, err := engines.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, replay.Options{Like: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outs := must.Have(engines.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, replay.Options{Like: true}, nil))(t)
 	for i := 0; i < len(outs); i += 2 {
 		if change := outs[i+1].ChangeFrom(outs[i].Expected); outs[i+1].Why == "" && math.Abs(change) > nothing {
 			t.Errorf("%s: %s takes %+.2f %% of %s", name, outs[i+1], 100*change, outs[i])

@@ -10,14 +10,12 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // The tables of STRATEGIES.md are those of the code.
 func TestStrategiesPage(t *testing.T) {
-	page, err := os.ReadFile("STRATEGIES.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Have(os.ReadFile("STRATEGIES.md"))(t)
 	text := between(t, string(page), "strategies", overview())
 	for _, e := range engines.All() {
 		if !strings.Contains(text, "\n## "+e.Name+"\n") { // it goes before the last section, which is of no strategy
@@ -30,9 +28,7 @@ func TestStrategiesPage(t *testing.T) {
 		return
 	}
 	if *update {
-		if err := os.WriteFile("STRATEGIES.md", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("STRATEGIES.md", []byte(text), 0o600))
 		return
 	}
 	t.Errorf("STRATEGIES.md has other tables than the code: go test ./engines -run TestStrategiesPage -update")

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -20,23 +21,11 @@ import (
 // run beside attention.
 func TestRingAttention(t *testing.T) {
 	const file = "../samples/workloads/ring-attention.yaml"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := operator.Parse(strings.NewReader(string(text)), file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile(file))(t)
+	f := must.Have(operator.Parse(strings.NewReader(string(text)), file, nil))(t)
 	m := plantest.H200(t, 4)
-	run, err := f.Run(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(f.Run(m))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
 	for i := range w.Collectives {
 		if c := &w.Collectives[i]; float64(c.Bytes)/m.LinkRate(4) > float64(c.Transfer())/1e9 {
 			t.Errorf("%v of %d bytes in %d ns: faster than the link", c.Op, c.Bytes, c.Transfer())

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -63,14 +64,8 @@ func TestSample(t *testing.T) {
 		{"one step has a kernel more", 50, equal, map[int]bool{20: true}, 50, "ProfilerStep#0"},
 		{"a pause in the first steps", 50, func(i int) trace.Time { return 1e6 + 1e6*trace.Time(max(0, 9-i)/4) }, nil, 13, "ProfilerStep#6"},
 	} {
-		w, err := lift.Workload(many(c.n, c.length, c.extra), lift.Options{Sample: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := lift.Workload(many(c.n, c.length, c.extra), lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(lift.Workload(many(c.n, c.length, c.extra), lift.Options{Sample: true}))(t)
+		all := must.Have(lift.Workload(many(c.n, c.length, c.extra), lift.Options{}))(t)
 		if len(all.Steps) != c.n || c.want > 0 && len(w.Steps) != c.want || c.first != "" && w.Steps[0].Name != c.first {
 			t.Errorf("%s: %d of %d steps, from %s", c.name, len(w.Steps), len(all.Steps), w.Steps[0].Name)
 		}
@@ -83,20 +78,11 @@ func TestSample(t *testing.T) {
 
 // A stretch of equal steps takes as long as all of them, whatever the strategy.
 func TestSampleOfEqualSteps(t *testing.T) {
-	sel, err := engines.ParseSelection("captured,bulk,multistream,ideal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,bulk,multistream,ideal"))(t)
 	var times [2][]trace.Time
 	for i, sample := range []bool{false, true} {
-		w, err := lift.Workload(many(30, func(int) trace.Time { return 1e6 }, nil), lift.Options{Sample: sample})
-		if err != nil {
-			t.Fatal(err)
-		}
-		outcomes, err := engines.Compare(w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(lift.Workload(many(30, func(int) trace.Time { return 1e6 }, nil), lift.Options{Sample: sample}))(t)
+		outcomes := must.Have(engines.Compare(w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, nil))(t)
 		for _, o := range outcomes {
 			times[i] = append(times[i], o.Expected)
 		}

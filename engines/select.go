@@ -7,7 +7,6 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
-	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -88,9 +87,9 @@ func OfCarriers(w *workload.Workload, m *machine.Machine, deep bool) ([]plan.Sel
 const leastCopied = 0.01
 
 // OfSchedules are the schedules that a trace's pipeline may have, and if deep with numbers of micro-batches, and of a step that
-// gathers and sums those with other numbers of workgroups for each; and that of its copies from the host where they take a
-// hundredth of the time, on the stream of compute; nil: it has none of these.
-func OfSchedules(w *workload.Workload, deep bool) ([]plan.Selection, error) {
+// gathers and sums those with other numbers of workgroups for each; and those of its copies from the host where they take a
+// hundredth of the time; nil: it has none of these.
+func OfSchedules(w *workload.Workload, m *machine.Machine, deep bool) ([]plan.Selection, error) {
 	list, more := schedule.Settings(w)
 	if deep {
 		list = append(list, more...)
@@ -103,8 +102,8 @@ func OfSchedules(w *workload.Workload, deep bool) ([]plan.Selection, error) {
 			copies += op.Dur()
 		}
 	}
-	if float64(copies) >= leastCopied*float64(all) && copies > 0 && edit.Ahead(w) != w {
-		list = append(list, "copies=ahead")
+	if float64(copies) >= leastCopied*float64(all) && copies > 0 {
+		list = append(list, schedule.Copied(w, m)...)
 	}
 	if len(list) == 0 {
 		return nil, nil

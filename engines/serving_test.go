@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -85,14 +86,8 @@ func TestUncapturedRanks(t *testing.T) {
 		}
 		m := plantest.H200(t, 2)
 		change := func(path string) (by float64, e verdict.Evidence) {
-			run, err := format.Open(path, format.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := lift.Workload(run, lift.Options{Unprofiled: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(format.Open(path, format.Options{}))(t)
+			w := must.Have(lift.Workload(run, lift.Options{Unprofiled: true}))(t)
 			lift.GuessSizes(w, &m)
 			out := enginetest.Outcome(t, w, m, c.by.strategy, map[string]string{c.by.setting: c.by.value})
 			base := enginetest.Outcome(t, w, m, "captured", nil)
@@ -125,14 +120,8 @@ func TestUnseenHostsStayLate(t *testing.T) {
 
 // A replay of one rank's capture begins collectives where their bytes moved, the first one too.
 func TestReplayOfOneRank(t *testing.T) {
-	run, err := format.Open("../samples/moe-ep4/rank0.json.gz", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open("../samples/moe-ep4/rank0.json.gz", format.Options{}))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
 	out := enginetest.Outcome(t, w, plantest.H200(t, w.World), "captured", nil)
 	if r := enginetest.ResidualOf(w, out.Result.Run); r.Worst > 1 || !w.Unseen() || r.Ops != len(w.Ops) {
 		t.Errorf("%+v", r)

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // BenchmarkReplayStep replays two training steps of fully_shard (1,800 operations on two
@@ -23,23 +24,11 @@ func BenchmarkReplayStep(b *testing.B) {
 			if ranks > 2 {
 				path += "/rank0.json.gz"
 			}
-			run, err := format.Open(path, format.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			w, err := lift.Workload(run, lift.Options{World: ranks})
-			if err != nil {
-				b.Fatal(err)
-			}
-			m, err := machine.Load("h200")
-			if err != nil {
-				b.Fatal(err)
-			}
+			run := must.Have(format.Open(path, format.Options{}))(b)
+			w := must.Have(lift.Workload(run, lift.Options{World: ranks}))(b)
+			m := must.Have(machine.Load("h200"))(b)
 			m = m.Resize(ranks)
-			sel, err := engines.ParseSelection("all")
-			if err != nil {
-				b.Fatal(err)
-			}
+			sel := must.Have(engines.ParseSelection("all"))(b)
 			b.ReportMetric(float64(len(w.Ops)), "ops")
 			for b.Loop() {
 				if _, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // settingsWith are a strategy's settings with a value, and those under which it has an effect.
@@ -35,10 +36,7 @@ func settingsWith(t *testing.T, e plan.Strategy, p plan.Param, value string) []p
 			if _, given := more[under.Name]; choice != "" && !given {
 				more[under.Name] = choice
 			}
-			v, err := e.Values(more)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Have(e.Values(more))(t)
 			all = append(all, plan.Selection{Strategy: e, Values: v})
 		}
 	}
@@ -100,10 +98,7 @@ func TestWays(t *testing.T) {
 
 // Every row of the table is of a strategy or a parameter that there is.
 func TestTableOfWays(t *testing.T) {
-	table, err := os.ReadFile("plan/ways.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Have(os.ReadFile("plan/ways.csv"))(t)
 	known := map[string]bool{"settings": true}
 	for _, e := range engines.All() {
 		known[e.Name] = true
@@ -188,7 +183,20 @@ func TestHow(t *testing.T) {
 		{"decompose:variant=waves:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.OwnKernel, "FlashOverlap", "split the rows|a.chunk"},
 		{"decompose:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "a.chunk(8)", ""},
 		{"decompose:variant=ring", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "--tp-comm-overlap", ""},
-		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.OwnKernel, "signals by tile", "micro_pipeline|Triton-distributed"},
+		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Absent: []string{plan.SGLang}}, plan.OwnKernel, "signals by tile", "micro_pipeline|Triton-distributed|single-batch"},
+		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Serves: true, Framework: plan.SGLang}, plan.ByFlag, "--enable-single-batch-overlap|archive-release-branch", "signals by tile"},
+		{"onesided:impl=pull", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Serves: true, Framework: plan.SGLang}, plan.OwnKernel, "signals by tile", "single-batch"},
+		{"multistream", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Serves: true, Framework: plan.SGLang}, plan.ByFlag, "shared experts beside dispatch", "async_op"},
+		{"multistream:interleave=2", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.AMD}, plan.ByCode, "DominoTransformer", "two-batch"},
+		{"multistream:interleave=2", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.AMD}, plan.ByCode, "two-batch", "Domino"},
+		{"multistream", of(gathers, plan.NVIDIA, plan.Megatron), plan.ByFlag, "--overlap-param-gather|bulk method", "async_op"},
+		{"decompose:chunks=8", of(scatters, plan.NVIDIA, plan.Megatron), plan.ByFlag, "pipeline method|num_splits: 8", "a.chunk|split the rows"},
+		{"decompose:chunks=8", of(gathers, plan.NVIDIA, plan.Megatron), plan.ByCode, "split the rows", "num_splits"},
+		{"decompose:variant=ring", of(gathers, plan.AMD, plan.Megatron), plan.ByFlag, "--tp-comm-overlap|pull request 367", "num_sm"},
+		{"onesided:impl=ll", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.ThirdParty, "ElasticBuffer|NCCL 2.30.4", "Iris"},
+		{"fused", of(scatters, plan.AMD, ""), plan.ThirdParty, "Iris: iris.ops", "FLUX|vLLM"},
+		{"fused", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Serves: true, Framework: plan.VLLM}, plan.ThirdParty, "VLLM_KIMI_K3_GEMM_AR", "FlashInfer"},
+		{"fused", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Absent: []string{plan.VLLM}}, plan.ThirdParty, "gemm_allreduce_two_shot.py", "KIMI|Iris"},
 		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "_micro_pipeline_tp = True", "FLUX"},
 		{"onesided:gemm=whole", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ThirdParty, "FLUX|allgather_gemm.py", "micro_pipeline"},
 		{"onesided:gemm=whole", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.AMD}, plan.OwnKernel, "", "FLUX"},
@@ -211,10 +219,7 @@ func TestHow(t *testing.T) {
 		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA, Framework: trace.XLA}, plan.ByFlag, "enable_command_buffer=FUSION", "torch"},
 		{"trigger", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.OwnKernel, "no GPU has", ""},
 	} {
-		sel, err := engines.ParseSelection(c.selection)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sel := must.Have(engines.ParseSelection(c.selection))(t)
 		ways, effort := plan.How(sel[0], c.target)
 		var text string
 		for _, w := range ways {
@@ -260,10 +265,7 @@ func TestUnmeasured(t *testing.T) {
 		{"multistream:graph=on", nil, "multistream graph=on"},
 		{"fused:programs=33", exchange, ""},
 	} {
-		sel, err := engines.ParseSelection(c.selection)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sel := must.Have(engines.ParseSelection(c.selection))(t)
 		if got := strings.Join(plan.Unmeasured(sel[0], c.ops), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", c.selection, got, c.want)
 		}

@@ -70,8 +70,8 @@ var Multistream = plan.Strategy{
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
-		if v["copies"] == copiesAhead {
-			return edit.Ahead(w)
+		if moved := withCopies(w, &m, v["copies"]); moved != w {
+			return moved
 		}
 		n := v.Int("interleave")
 		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })
@@ -116,7 +116,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why st
 	if why := pl.SetCarrier(v); why != "" {
 		return nil, why
 	}
-	if v["copies"] == copiesAhead {
+	if how := v["copies"]; how != plan.AsCaptured && how != "" {
 		return nil, planCopies(pl, v)
 	}
 	if schedule := v["schedule"]; schedule != pipelineSchedules[0] && schedule != "" {

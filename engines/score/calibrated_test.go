@@ -9,10 +9,10 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A profile that was not made for a machine, h100, is calibrated with one run of capture.py on
@@ -23,27 +23,15 @@ func TestCalibratedByOneCapture(t *testing.T) {
 	if !longtest.Asked() {
 		t.Skip("long")
 	}
-	d, err := dataset.Open(samples + "/measurements")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h100, err := machine.Load("h100")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h200, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(dataset.Open(samples + "/measurements"))(t)
+	h100 := must.Have(machine.Load("h100"))(t)
+	h200 := must.Have(machine.Load("h200"))(t)
 	set := func(name string) *dataset.Set {
 		return &d.Sets[slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == name })]
 	}
 	rows := set("h200x2-capture").Rows
 	fit := func(rows []dataset.Row) machine.Machine {
-		res, err := dataset.CalibrateMachine(rows, h100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Have(dataset.CalibrateMachine(rows, h100))(t)
 		return res.Machine
 	}
 	half := func(seed uint64) []dataset.Row {

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Six steps of fully_shard on two H200, each with NCCL's and with copy-engine gathers in two processes: each capture predicts the
@@ -41,19 +42,14 @@ func TestCarriersOfSteps(t *testing.T) {
 				Us    float64
 				Trace string
 			}
-			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(lines.Bytes(), &row))
 			took[row.step] = append(took[row.step], row.Us)
 			if row.Trace != "" {
 				traces[row.step] = row.Trace
 			}
 		}
 	}
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("h200"))(t)
 	var off []float64
 	for from, us := range took {
 		to := from

@@ -10,22 +10,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	embedded "github.com/overlapse/overlapse/samples"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestStatuses holds what is reproduced: by claim, its status and points.
 func TestStatuses(t *testing.T) {
-	papers, err := Papers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	papers := must.Have(Papers())(t)
 	var claims []Claim
 	for _, p := range papers {
 		claims = append(claims, p.Claims...)
 	}
-	results, err := Claims(embedded.Workloads(), claims, nil, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Have(Claims(embedded.Workloads(), claims, nil, nil, nil, nil))(t)
 	var b strings.Builder
 	for _, r := range results {
 		fmt.Fprintf(&b, "%-18s %-16s", r.ID, r.Status)
@@ -48,10 +44,7 @@ func TestStatuses(t *testing.T) {
 // TestClaimsAreComplete checks that every claim has an id of its own, a place in its paper, and
 // either points or a status.
 func TestClaimsAreComplete(t *testing.T) {
-	papers, err := Papers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	papers := must.Have(Papers())(t)
 	seen := map[string]bool{}
 	for _, p := range papers {
 		if p.Source == "" || len(p.Claims) == 0 {
@@ -78,15 +71,9 @@ func TestClaimsAreComplete(t *testing.T) {
 
 // A claim whose marks a replay does not leave is not reproduced: bulk puts no slices.
 func TestMissingMark(t *testing.T) {
-	papers, err := Papers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	papers := must.Have(Papers())(t)
 	for _, strategy := range []string{"fused", "bulk"} {
-		results, err := Claims(embedded.Workloads(), []Claim{under(papers, "SC-15", strategy)}, nil, nil, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := must.Have(Claims(embedded.Workloads(), []Claim{under(papers, "SC-15", strategy)}, nil, nil, nil, nil))(t)
 		for _, p := range results[0].Points {
 			if missing := strings.Contains(p.Why, "the replay has no such mark"); missing != (strategy == "bulk") || p.Here > 1 {
 				t.Errorf("%s: %+v", strategy, p)

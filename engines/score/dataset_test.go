@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -21,10 +22,7 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 // least once, as a golden: a change that worsens a prediction shows in the diff. The
 // whole dataset is samples/measurements/ACCURACY.md and errors.csv.
 func TestErrorsAgainstHardware(t *testing.T) {
-	d, err := dataset.Open(samples + "/measurements")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(dataset.Open(samples + "/measurements"))(t)
 	var got strings.Builder
 	seen := map[string]bool{}
 	for i := range d.Sets {
@@ -40,10 +38,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 	}
 	read := func(path string) (*trace.Run, error) { return format.Open(path, format.Options{}) }
 	machines := func(r dataset.Row) (machine.Machine, error) { return plantest.H200(t, r.World), nil }
-	results, err := Dataset(d, read, Inputs{Machine: machines})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Have(Dataset(d, read, Inputs{Machine: machines}))(t)
 	for _, r := range results {
 		for _, c := range r.Checks {
 			if c.Why != "" {
@@ -87,14 +82,9 @@ func part(d *dataset.Dataset, s *dataset.Set, seen map[string]bool) []dataset.Ro
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(os.ReadFile(file))(t)
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // selected are the selections that a text names, as strategy:setting=value, with alternatives after the first value.
@@ -37,10 +38,7 @@ func withEvidence(t *testing.T) (measured, shown map[string]bool) {
 			}
 		}
 	}
-	d, err := dataset.Open(samples + "/measurements")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(dataset.Open(samples + "/measurements"))(t)
 	for _, set := range d.Sets {
 		for i := range set.Rows {
 			if s, err := selectionOf(&set.Rows[i]); err == nil {
@@ -82,9 +80,7 @@ func withEvidence(t *testing.T) (measured, shown map[string]bool) {
 		return nil
 	}
 	for _, dir := range []string{samples, "claims"} {
-		if err := filepath.WalkDir(dir, read); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, filepath.WalkDir(dir, read))
 	}
 	return measured, shown
 }
@@ -123,10 +119,7 @@ func TestAllTriesWhatWasMeasured(t *testing.T) {
 	m.Engines.Rate = machine.Quantity{Value: 1e9, Mark: machine.Sourced}
 	gathers := &workload.Workload{Collectives: []workload.Collective{{Op: trace.AllGather}}}
 	all := slices.Concat(tried(engines.ParseSelection("all")), tried(engines.Cheap()), tried(engines.ParseSelection(engines.OfServing)), tried(engines.OfCarriers(gathers, &m, true)))
-	searched, err := engines.ParseCandidates("all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	searched := must.Have(engines.ParseCandidates("all"))(t)
 	said := map[string]bool{}
 	check := func(list []plan.Selection, ok func(name string) bool) {
 		for _, s := range list {

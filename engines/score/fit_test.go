@@ -11,39 +11,27 @@ import (
 
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // recorded are the changes of samples/measurements, as `overlapse validate` wrote them.
 func recorded(t *testing.T) []*Check {
 	t.Helper()
-	d, err := dataset.Open(samples + "/measurements")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(dataset.Open(samples + "/measurements"))(t)
 	measured := map[string]dataset.Row{}
 	for _, s := range d.Sets {
 		for _, row := range s.Rows {
 			measured[s.Name+" "+row.ID] = row
 		}
 	}
-	f, err := os.Open(samples + "/measurements/errors.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Open(samples + "/measurements/errors.csv"))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Have(csv.NewReader(f).ReadAll())(t)
 	var changes []*Check
 	for _, row := range rows[1:] {
 		cell := func(name string) string { return row[slices.Index(rows[0], name)] }
 		number := func(name string) float64 {
-			x, err := strconv.ParseFloat(cell(name), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return x
+			return must.Have(strconv.ParseFloat(cell(name), 64))(t)
 		}
 		if cell("p_faster") == "" {
 			continue

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Captures of one job do not contradict each other: of two, each under a schedule that the other predicts, at most one calls the
@@ -24,10 +25,7 @@ func TestCapturesOfOneJobAgree(t *testing.T) {
 		t.Skip("needs the programs of others alongside the checkout")
 	}
 	defer f.Close()
-	rows, err := dataset.ReadRows(f, f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Have(dataset.ReadRows(f, f.Name()))(t)
 	type way struct{ job, from, to string }
 	wayOf := func(r *dataset.Row) way {
 		return way{r.Workload.Name, fmt.Sprint(r.CapturedVariant), fmt.Sprint(r.MeasuredVariant)}
@@ -40,10 +38,7 @@ func TestCapturesOfOneJobAgree(t *testing.T) {
 	// Jobs of which one loses by overlap, one gains, and one gathers.
 	jobs := []string{"ddp_hf_llama", "ddp_tv_resnet50", "fsdp1_hf_llama"}
 	rows = slices.DeleteFunc(rows, func(r dataset.Row) bool { return !slices.Contains(jobs, r.Workload.Name) })
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("h200"))(t)
 	checks, err := Rows(rows, Inputs{
 		Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 		Trace: func(r dataset.Row) (*trace.Run, error) {

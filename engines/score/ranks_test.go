@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -22,10 +23,7 @@ import (
 // long as their kernels take are not counted: the two captures are of two hosts, and bulk_gemv_n8192_k8192
 // takes 49.7 us on the one with four GPUs and 101.4 (g0017) on the one with two.
 func TestFourFromTwo(t *testing.T) {
-	d, err := dataset.Open(samples + "/measurements")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(dataset.Open(samples + "/measurements"))(t)
 	two := map[string]string{} // by workload: trace of two ranks
 	for i := range d.Sets {
 		s := &d.Sets[i]
@@ -76,10 +74,7 @@ func TestFourFromTwo(t *testing.T) {
 // launches lists the compute kernels of a capture: names, grids, blocks, registers and
 // shared memory. Two builds of one kernel differ in these.
 func launches(t *testing.T, path string) string {
-	run, err := format.Open(path, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open(path, format.Options{}))(t)
 	var all []string
 	for _, s := range run.Spans {
 		if k := run.Setup(run.Kernel(s)); s.Kind == trace.Compute {

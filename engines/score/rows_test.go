@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -20,11 +21,7 @@ const samples = "../../samples"
 
 func opened(t *testing.T, path string) *trace.Run {
 	t.Helper()
-	run, err := format.Open(filepath.Join(samples, path), format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return must.Have(format.Open(filepath.Join(samples, path), format.Options{}))(t)
 }
 
 func TestInTurn(t *testing.T) {
@@ -41,10 +38,7 @@ func TestInTurn(t *testing.T) {
 // A row tells by how long it was measured at which clock: its GPUs get warm while
 // the rows before it are measured.
 func TestMeasuredIn(t *testing.T) {
-	w, err := lift.Workload(opened(t, "llama70b-fc2-allreduce"), lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(lift.Workload(opened(t, "llama70b-fc2-allreduce"), lift.Options{}))(t)
 	m := plantest.H200(t, w.World)
 	m.Clock.Knee.Value = 0.4
 	bulk, why := selectionOf(&dataset.Row{Strategy: "bulk"})

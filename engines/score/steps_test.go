@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // sizeOf is where the name of a workload states its size.
@@ -39,10 +40,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 				t.Skipf("needs the captured steps of %s alongside the checkout, and a minute", c.name)
 			}
 			defer f.Close()
-			rows, err := dataset.ReadRows(f, f.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := must.Have(dataset.ReadRows(f, f.Name()))(t)
 			first := map[string]string{} // workload by program
 			rows = slices.DeleteFunc(rows, func(r dataset.Row) bool {
 				program := sizeOf.ReplaceAllString(r.Workload.Name, "")
@@ -51,10 +49,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 				}
 				return first[program] != r.Workload.Name
 			})
-			m, err := machine.Load(c.profile)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Have(machine.Load(c.profile))(t)
 			checks, err := Rows(rows, Inputs{
 				Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 				Trace: func(r dataset.Row) (*trace.Run, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	embedded "github.com/overlapse/overlapse/samples"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A tileRow is a line of testdata/h100-tiles.jsonl or h200-tiles.jsonl, which testdata/tiles.cu
@@ -71,10 +72,7 @@ func TestTilesAgainstHardware(t *testing.T) {
 
 func compareTiles(t *testing.T, gpu string) {
 	pairs, poll, lone, rate := tileRows(t, "testdata/"+gpu+"-tiles.jsonl")
-	m, err := machine.Load(gpu + ":1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load(gpu + ":1"))(t)
 	m.GPU.Poll.Value = poll / 1e6
 	m.Matmul.Compiled.Value, m.Matmul.Lone.Value = rate*m.GPU.CUs.Value, lone*rate*m.GPU.CUs.Value
 
@@ -102,14 +100,8 @@ func compareTiles(t *testing.T, gpu string) {
 				continue
 			}
 			j := job{workload: "cusync-gpt3-mlp.yaml", strategy: p.strategy, set: set}
-			x, err := j.replay(embedded.Workloads(), &m, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			predicted, err := x.measure("")
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := must.Have(j.replay(embedded.Workloads(), &m, nil))(t)
+			predicted := must.Have(x.measure(""))(t)
 			if p.mode == "stream" {
 				alone = predicted
 				continue
@@ -134,10 +126,7 @@ func compareTiles(t *testing.T, gpu string) {
 // h100-tiles.jsonl, 2026-11-28): with a test in the loop over K they take gpu.loop_wait longer than without waits, and
 // without one no longer than the round trip (rule T10).
 func TestRowBuild(t *testing.T) {
-	data, err := os.ReadFile("testdata/h100-builds.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile("testdata/h100-builds.jsonl"))(t)
 	longer, none := map[string][]float64{}, 0.0
 	for line := range bytes.Lines(data) {
 		var r tileRow
@@ -162,10 +151,7 @@ func TestRowBuild(t *testing.T) {
 // workgroups alone on their CUs, the rate of two workgroups on a CU in FLOP/s, and the share of it
 // that one alone reaches.
 func tileRows(t *testing.T, path string) (pairs [][]tileRow, poll, lone, rate float64) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(path))(t)
 	index, waits := map[string]int{}, map[string]float64{}
 	var polls []float64
 	for line := range bytes.Lines(data) {
@@ -207,10 +193,7 @@ func tileRows(t *testing.T, path string) (pairs [][]tileRow, poll, lone, rate fl
 // No schedule of the baseline's tiles takes less than they do if all slots always hold some. A published time that is
 // shorter, by more than the launch that is assumed, is of other kernels, and apart.
 func TestPublishedTimesAreReachable(t *testing.T) {
-	papers, err := Papers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	papers := must.Have(Papers())(t)
 	checked, apart := 0, 0
 	for _, c := range papers[slices.Index(PaperNames(), "cusync")].Claims {
 		for _, p := range c.Points {
@@ -219,18 +202,12 @@ func TestPublishedTimesAreReachable(t *testing.T) {
 				continue
 			}
 			j := job{workload: p.Workload, strategy: "captured", set: keys(p.With)}
-			x, err := j.replay(embedded.Workloads(), nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := must.Have(j.replay(embedded.Workloads(), nil, nil))(t)
 			name, ok := p.With["machine"].(string)
 			if !ok {
 				name = "v100:1" // of the workload file
 			}
-			m, err := machineNamed(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Have(machineNamed(name))(t)
 			var base, least float64
 			for i, name := range []string{"waves.first", "waves.second"} {
 				waves, err := x.measure(name)
@@ -258,10 +235,7 @@ func TestPublishedTimesAreReachable(t *testing.T) {
 // steps of 32 of the parts alternate, and both policies wait for the first tile of a row only (isSync). Their
 // points are apart, and those of attention, whose middle kernel waits in one of the workgroups of a tile's rows.
 func TestKernelsThatDoNotWaitAreApart(t *testing.T) {
-	papers, err := Papers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	papers := must.Have(Papers())(t)
 	apart := 0
 	for _, c := range papers[slices.Index(PaperNames(), "cusync")].Claims {
 		for _, p := range c.Points {
@@ -299,10 +273,7 @@ func TestKernelsThatDoNotWaitAreApart(t *testing.T) {
 // (testdata/h200x2-waves.jsonl, printed by testdata/waves.py on 2026-11-28, after the rule was written): time over that of
 // the GEMM and the all-reduce one after the other. The replay gets the time of the GEMM alone.
 func TestWavesAgainstHardware(t *testing.T) {
-	data, err := os.ReadFile("testdata/h200x2-waves.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile("testdata/h200x2-waves.jsonl"))(t)
 	var waves, chunks []float64
 	for line := range bytes.Lines(data) {
 		var r map[string]any
@@ -319,10 +290,7 @@ func TestWavesAgainstHardware(t *testing.T) {
 		}
 		time := func(strategy string) float64 {
 			j := job{workload: "t3-tnlg-fc2.yaml", strategy: strategy, set: set}
-			x, err := j.replay(embedded.Workloads(), nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := must.Have(j.replay(embedded.Workloads(), nil, nil))(t)
 			return x.seconds * 1e6
 		}
 		bulk := time("bulk")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -17,19 +18,10 @@ import (
 // split into those that had their CU alone all the while and those that did not.
 func durations(t *testing.T, file string) (alone, shared []float64) {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Open(file))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(z).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Have(gzip.NewReader(f))(t)
+	rows := must.Have(csv.NewReader(z).ReadAll())(t)
 	column := func(name string) int { return slices.Index(rows[0], name) }
 	cu, start, end := column("CU_Id"), column("Wait_End_Timestamp"), column("End_Timestamp")
 	on := map[string]int{}
@@ -57,10 +49,7 @@ func TestWorkgroupsAgainstStamps(t *testing.T) {
 	s := plantest.Mlp512
 	s.Up = trace.Time(shared[len(shared)-1])
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	c, _ := plan.CoverOf(&w.Ops[0])
 	g := pl.ApartGrid(&w.Ops[0], c.Tiles()*c.Splits)
 	for _, x := range []struct {

@@ -76,27 +76,30 @@ func ownKernels(w *workload.Workload) bool {
 
 // isForward reports whether a trace has PyTorch's operators, and none of a backward pass.
 func isForward(run *trace.Run) bool {
-	operators := false
-	for _, name := range run.Names {
-		if strings.Contains(name, "Backward") || strings.HasPrefix(name, "autograd::") {
-			return false
-		}
-		operators = operators || strings.HasPrefix(name, "aten::")
-	}
-	return operators
+	return !trains(run) && slices.ContainsFunc(run.Names, func(name string) bool { return strings.HasPrefix(name, "aten::") })
+}
+
+// trains reports whether a trace has a backward pass of PyTorch's.
+func trains(run *trace.Run) bool {
+	return slices.ContainsFunc(run.Names, func(name string) bool {
+		return strings.Contains(name, "Backward") || strings.HasPrefix(name, "autograd::")
+	})
 }
 
 // ofMegatron reports whether Megatron Core made a group: parallel_state.py calls it TENSOR_MODEL_PARALLEL_GROUP and the like.
 func ofMegatron(g trace.Group) bool { return strings.Contains(g.Doc, "_PARALLEL_GROUP") }
 
 // absentFrom are the libraries that mark what they do where a trace with operators, or with descriptions of its groups, shows
-// it, in a trace of none of them.
+// it, in a trace of none of them; and those that serve, in one with a backward pass.
 func absentFrom(run *trace.Run) (list []string) {
 	if len(run.Operators) > 0 {
 		list = append(list, plan.DDP, plan.FSDP, plan.FSDP1)
 	}
 	if slices.ContainsFunc(run.Groups, func(g trace.Group) bool { return g.Doc != "" }) {
 		list = append(list, plan.Megatron)
+	}
+	if trains(run) {
+		list = append(list, plan.VLLM, plan.SGLang)
 	}
 	return list
 }

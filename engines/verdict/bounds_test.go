@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -72,10 +73,7 @@ func TestBulkAndIdealOfSharedTraces(t *testing.T) {
 func sharedTraces(t *testing.T, shared string) []string {
 	var paths []string
 	for _, pattern := range []string{"h200/traces/*", "steps/h200x2/traces/*", "traces/*", "traces/*/*", "traces/*/*/*"} {
-		found, err := filepath.Glob(filepath.Join(shared, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Have(filepath.Glob(filepath.Join(shared, pattern)))(t)
 		for i, p := range found {
 			if at, err := os.Stat(p); err == nil && (at.IsDir() != strings.HasPrefix(pattern, "traces")) && (i%2 == 0 || !strings.HasPrefix(pattern, "steps")) {
 				paths = append(paths, p)
@@ -88,14 +86,8 @@ func sharedTraces(t *testing.T, shared string) []string {
 func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 	t.Helper()
 	// The strategies that run the same operations; others may save work (TestSaves).
-	schedules, err := engines.ParseSelection("captured,bulk,ideal,multistream")
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, err := engines.Compare(w, m, schedules, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schedules := must.Have(engines.ParseSelection("captured,bulk,ideal,multistream"))(t)
+	outcomes := must.Have(engines.Compare(w, m, schedules, plan.Scenario{}, replay.Options{}, nil))(t)
 	of := func(name string) engines.Outcome {
 		return outcomes[slices.IndexFunc(outcomes, func(o engines.Outcome) bool { return o.Strategy.Name == name })]
 	}
@@ -139,10 +131,7 @@ func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 func TestSaves(t *testing.T) {
 	for name, saves := range map[string]bool{"captured": false, "bulk": false, "multistream": false, "ideal": false, "fused": true, "onesided": true, "trigger": true, "tilesync": true, "decompose": true} {
 		e := enginetest.EngineNamed(t, name)
-		v, err := e.Values(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Have(e.Values(nil))(t)
 		if got := workSaved((plan.Selection{Strategy: e, Values: v})) != ""; got != saves {
 			t.Errorf("%s: saves work: %v, want %v", name, got, saves)
 		}

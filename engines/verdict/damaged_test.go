@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -168,14 +169,8 @@ func TestDamageIsSaid(t *testing.T) {
 	for _, x := range wrongs {
 		t.Run(x.sample+": "+x.name, func(t *testing.T) {
 			path := x.make(t)
-			run, err := format.Open(path, format.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := lift.Workload(run, lift.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(format.Open(path, format.Options{}))(t)
+			w := must.Have(lift.Workload(run, lift.Options{}))(t)
 			if word(t, w) != "" {
 				return
 			}

@@ -15,19 +15,14 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Each caveat has its reason and widens the error, and none of them looks at a measured time of a strategy.
 func TestEvidence(t *testing.T) {
-	h100, err := machine.Load("h100x4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mi300x, err := machine.Load("mi300x:4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h100 := must.Have(machine.Load("h100x4"))(t)
+	mi300x := must.Have(machine.Load("mi300x:4"))(t)
 	guessed := plantest.H200(t, 4)
 	guessed.Fabric.StoreCU.Mark = machine.Assumed
 	unknown := plantest.H200(t, 4)
@@ -58,10 +53,7 @@ func TestEvidence(t *testing.T) {
 		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", plantest.H200(t, 4), "bulk", 0, "1 of 4 ranks"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run, err := format.Open(filepath.Join("../../samples", c.sample), format.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(format.Open(filepath.Join("../../samples", c.sample), format.Options{}))(t)
 			w, err := lift.Workload(run, lift.Options{
 				World:  4,
 				Shapes: map[string]workload.Shape{"gemm_k": {Kind: workload.GEMM, M: 8192, N: 4096, K: 3584, ElemSize: 2}},
@@ -69,10 +61,7 @@ func TestEvidence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sel, err := engines.ParseSelection(c.strategy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sel := must.Have(engines.ParseSelection(c.strategy))(t)
 			out, err := engines.Run(w, c.m, sel[0], plan.Scenario{}, replay.Options{})
 			if err != nil || out.Result == nil {
 				t.Fatal(err, out.Why)
@@ -87,10 +76,7 @@ func TestEvidence(t *testing.T) {
 // Durations that are scaled to another GPU, or to more ranks, have caveats: a
 // capture of H200 on a GPU that is as well known, and a group of twice and of eight times the ranks.
 func TestEvidenceOfRescaled(t *testing.T) {
-	sel, err := engines.ParseSelection("captured")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured"))(t)
 	captured := plantest.MoeDown.Build(t)
 	for i := range captured.Ops {
 		captured.Ops[i].Issued = captured.Ops[i].Start // as if the trace had launches

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -18,14 +19,8 @@ func explained(t testing.TB, s plantest.Spec) (outs []engines.Outcome, all []Exp
 	t.Helper()
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
 	for _, e := range engines.All() {
-		v, err := e.Values(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Causes: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Have(e.Values(nil))(t)
+		out := must.Have(engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Causes: true}))(t)
 		if out.Result != nil {
 			outs, all = append(outs, out), append(all, Explain(w, out))
 		}
@@ -36,14 +31,8 @@ func explained(t testing.TB, s plantest.Spec) (outs []engines.Outcome, all []Exp
 // A machine may have more GPUs than the job: those that run nothing have no part in what limits it.
 func TestLimitOfPartOfAMachine(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 2*plantest.MoeDown.Ranks)
-	sel, err := engines.ParseSelection("fused")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Causes: true, Limits: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("fused"))(t)
+	out := must.Have(engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Causes: true, Limits: true}))(t)
 	l := TimesOf(w, out)
 	if whole := l.Total(); l.Compute == 0 || engines.Abs(whole-out.Time) > out.Time/1000 {
 		t.Errorf("%+v add up to %d of %d", l, whole, out.Time)
@@ -54,14 +43,8 @@ func TestLimitOfPartOfAMachine(t *testing.T) {
 // bytes: no part is negative, and they add up.
 func TestTimesOfAnEarlierRace(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
-	sel, err := engines.ParseSelection("bulk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("bulk"))(t)
+	out := must.Have(engines.Run(w, m, sel[0], plan.Scenario{}, replay.Options{}))(t)
 	out.Expected = out.Time
 	was := TimesOf(w, out)
 	less := was.Waiting + was.Idle + 1000
@@ -127,10 +110,7 @@ func TestExplanationsAddUp(t *testing.T) {
 // window says, and lies within it.
 func TestExplanationsOfWindows(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
-	v, err := tiles.Decompose.Values(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Have(tiles.Decompose.Values(nil))(t)
 	explain := func(from, to trace.Time) (Explanation, trace.Time) {
 		out, err := engines.Run(w, m, plan.Selection{Strategy: tiles.Decompose, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
 		if err != nil || out.Result == nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -36,26 +37,16 @@ func events(t testing.TB, sample string) (files []map[string]any, list [][]event
 		t.Fatal(sample, err)
 	}
 	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Have(os.Open(path))(t)
+		z := must.Have(gzip.NewReader(f))(t)
 		var file struct {
 			Rest   map[string]any
 			Events []event `json:"traceEvents"`
 		}
 		text := json.NewDecoder(z)
 		var all map[string]json.RawMessage
-		if err := text.Decode(&all); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(all["traceEvents"], &file.Events); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, text.Decode(&all))
+		must.Do(t, json.Unmarshal(all["traceEvents"], &file.Events))
 		file.Rest = map[string]any{}
 		for k, v := range all {
 			file.Rest[k] = v
@@ -73,13 +64,8 @@ func write(t testing.TB, files []map[string]any, list [][]event) string {
 	for i := range list {
 		file := maps.Clone(files[i])
 		file["traceEvents"] = list[i]
-		data, err := json.Marshal(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(to, fmt.Sprintf("rank%d.json", i)), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		data := must.Have(json.Marshal(file))(t)
+		must.Do(t, os.WriteFile(filepath.Join(to, fmt.Sprintf("rank%d.json", i)), data, 0o644))
 	}
 	return to
 }
@@ -212,10 +198,7 @@ func FuzzPlanner(f *testing.F) {
 			}
 		}
 	}
-	sel, err := engines.ParseSelection("all")
-	if err != nil {
-		f.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("all"))(f)
 	f.Fuzz(func(t *testing.T, code []byte) {
 		t.Parallel()
 		if len(code) < 6 || len(code) > 18 {
@@ -238,10 +221,7 @@ func TestKernelWithoutTime(t *testing.T) {
 	files, list := events(t, "measurements/2026-11-21-h200x2-second/traces/pipe_gpt2xl_fc2_all_to_all_w2")
 	kernels := slices.DeleteFunc(slices.Clone(list[1]), func(e event) bool { return e["cat"] != "kernel" })
 	kernels[14]["dur"] = 0 // a GEMM
-	sel, err := engines.ParseSelection("captured,multistream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,multistream"))(t)
 	planned(t, write(t, files, list), sel, lift.Options{}, true)
 }
 
@@ -264,13 +244,8 @@ func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options, fi
 	if w, err = engines.Isolate(w, m, nil); err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := engines.Defect(outcomes...); err != nil {
-		t.Fatal(err)
-	}
+	outcomes := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil))(t)
+	must.Do(t, engines.Defect(outcomes...))
 	if outcomes[0].Result == nil {
 		t.Log("nothing is compared:", outcomes[0].Why)
 		return nil // the captured schedule cannot run

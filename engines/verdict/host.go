@@ -69,12 +69,53 @@ func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes
 			others, launchedLess(w, outcomes))
 	}
 	if paused >= LeastWaiting {
-		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, as for data: no schedule and no graph shortens them",
-			100*paused, float64(longest)/1e6)
+		in := cmp.Or(pausesIn(w), "as for data")
+		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, %s: no schedule and "+
+			"no graph shortens them", 100*paused, float64(longest)/1e6, in)
 	}
 	if paused >= hostBound || v.HostBound { // else behind what to change
 		v.sayPaused()
 	}
+}
+
+// pausesIn says in which range or operator of the host most of its longest pause passed: the shortest one recorded that has half
+// of the pause, and of which the pause is half, but no step; "" if there is none.
+func pausesIn(w *workload.Workload) string {
+	var pause overlap.Interval
+	rank, work := -1, plan.HostStall
+	for r, h := range w.Hosts {
+		if h == nil || !w.Run.Own(r) {
+			continue
+		}
+		for i := 1; i < len(h.Order); i++ {
+			if is := &h.Issues[h.Order[i]]; is.Work > work {
+				ids := w.Ranks[r]
+				rank, work = r, is.Work
+				pause = overlap.Interval{Start: w.Ops[ids[h.Order[i-1]]].Issued, End: w.Ops[ids[h.Order[i]]].Issued}
+			}
+		}
+	}
+	if rank < 0 {
+		return ""
+	}
+	half, name, least := (pause.End-pause.Start)/2, "", trace.Infinity
+	for _, s := range w.Run.Spans {
+		in := min(s.End, pause.End) - max(s.Start, pause.Start)
+		if s.Kind.OnDevice() || w.Run.RankOf(s) != rank || in < half || s.Dur() > 2*in || s.Dur() >= least {
+			continue
+		}
+		called := w.Run.Names[s.Name]
+		if !slices.ContainsFunc(w.Steps, func(step workload.Step) bool { return step.Name == called }) {
+			name, least = called, s.Dur()
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	if r := []rune(name); len(r) > 80 {
+		name = string(r[:79]) + "…"
+	}
+	return "the longest mostly in " + name
 }
 
 // sayPaused says that devices wait for a host that pauses, once.

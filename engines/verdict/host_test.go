@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Pauses between kernels of a graph are no waits for the host, though a stream has nothing to do until the host launches
@@ -34,14 +35,8 @@ func TestPausesInGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.Load("h200:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
+	m := must.Have(machine.Load("h200:1"))(t)
 	out, err := engines.Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -30,10 +31,7 @@ func TestNoExperimentalRung(t *testing.T) {
 	}
 	const others = ":channels=0:priority=off:bucket_mb=0:interleave=0:buffers=0"
 	for set, rungs := range map[string]int{":keep_gathered=on": 1, ":keep_gathered=on:prefetch=1": 0} {
-		candidates, err := engines.ParseCandidates("multistream" + set + others)
-		if err != nil {
-			t.Fatal(err)
-		}
+		candidates := must.Have(engines.ParseCandidates("multistream" + set + others))(t)
 		l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 		if err != nil || len(l.Rungs) != rungs || len(l.Tried) != 1 {
 			t.Errorf("%s: %d rungs, %d tried, %v", set, len(l.Rungs), len(l.Tried), err)
@@ -49,10 +47,7 @@ func TestClimb(t *testing.T) {
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
-	candidates, err := engines.ParseCandidates("bulk,decompose:variant=chunks,multistream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	candidates := must.Have(engines.ParseCandidates("bulk,decompose:variant=chunks,multistream"))(t)
 	l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(l.Rungs) == 0 {
 		t.Fatal(len(l.Rungs), err)
@@ -100,10 +95,7 @@ func TestClimbNowhere(t *testing.T) {
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
-	candidates, err := engines.ParseCandidates("bulk,tilesync")
-	if err != nil {
-		t.Fatal(err)
-	}
+	candidates := must.Have(engines.ParseCandidates("bulk,tilesync"))(t)
 	l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(l.Rungs) != 0 || len(l.Last) != 1 || l.Last[0].Expected != l.Tried[0].Expected || l.Strategies[1].Ran != 0 || l.Strategies[1].Why == "" {
 		t.Errorf("%d rungs, %d to be judged, %v %q, %v", len(l.Rungs), len(l.Last), l.Strategies, l.Tried, err)
@@ -117,17 +109,11 @@ func TestClimbPastDefects(t *testing.T) {
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
-	candidates, err := engines.ParseCandidates("bulk,multistream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	candidates := must.Have(engines.ParseCandidates("bulk,multistream"))(t)
 	for i := range candidates[1] {
 		candidates[1][i].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, string) { panic("no such tile") }
 	}
-	l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Have(climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {}))(t)
 	if a, b := l.Strategies[0], l.Strategies[1]; a.Ran == 0 || a.Defect != nil || b.Ran > 0 || b.Defect == nil {
 		t.Errorf("bulk %+v, multistream %+v", a, b)
 	}
@@ -141,10 +127,7 @@ func TestClimbWithin(t *testing.T) {
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
-	candidates, err := engines.ParseCandidates("bulk,decompose:variant=chunks,multistream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	candidates := must.Have(engines.ParseCandidates("bulk,decompose:variant=chunks,multistream"))(t)
 	var ended atomic.Int32
 	over := func(after int32) func() bool { return func() bool { return ended.Load() >= after } }
 	climb := func(over func() bool) Ladder {

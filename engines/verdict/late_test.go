@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A cause makes captured ranks differ: how long a kernel takes, relative, and how long the host of a rank stalls before an
@@ -35,11 +36,7 @@ const madeRanks, madeIterations, layers = 4, 10, 4
 //	NCCL     |         RRR         RRR ...
 func made(t *testing.T, c cause) *trace.Run {
 	t.Helper()
-	run, err := assemble.Join(madeBy(t, c), "made")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return must.Have(assemble.Join(madeBy(t, c), "made"))(t)
 }
 
 // madeBy is that capture by rank.
@@ -85,10 +82,7 @@ func madeBy(t *testing.T, c cause) []*trace.Run {
 	var runs []*trace.Run
 	for r := range events {
 		text := fmt.Sprintf(`{"distributedInfo":{"rank":%d,"world_size":%d},"deviceProperties":[{"id":0,"name":"NVIDIA H200","numSms":132}],"traceEvents":[`, r, madeRanks) + strings.Join(events[r], ",\n") + "]}"
-		run, err := chrome.Read(strings.NewReader(text), chrome.Options{File: fmt.Sprintf("rank%d.json", r)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(chrome.Read(strings.NewReader(text), chrome.Options{File: fmt.Sprintf("rank%d.json", r)}))(t)
 		runs = append(runs, run)
 	}
 	return runs
@@ -97,14 +91,8 @@ func madeBy(t *testing.T, c cause) []*trace.Run {
 // A graph that gains what one captured rank waited for the others, of which nothing is known, may gain nothing.
 func TestGraphAndUnseenRanks(t *testing.T) {
 	rank0 := madeBy(t, cause{func(r, i, k int) float64 { return 1 }, func(r, i int) float64 { return 300 * float64(r) }})[0]
-	w, err := lift.Workload(rank0, lift.Options{Unprofiled: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(lift.Workload(rank0, lift.Options{Unprofiled: true}))(t)
+	m := must.Have(machine.Load("h200"))(t)
 	m = m.Resize(madeRanks)
 	selections := enginetest.MustParse(t, "captured,captured:graph=on")
 	var outs []engines.Outcome
@@ -168,14 +156,8 @@ func TestLateRank(t *testing.T) {
 		}}, "", 0, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, err := lift.Workload(made(t, c.cause), lift.Options{Unprofiled: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := machine.Load("h200")
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Have(lift.Workload(made(t, c.cause), lift.Options{Unprofiled: true}))(t)
+			m := must.Have(machine.Load("h200"))(t)
 			m.Clock = machine.Clock{} // no power limit, so that waiting is all that differs
 			captured, err := engines.Run(w, m.Resize(madeRanks), engines.CapturedSelection(), plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -72,24 +73,12 @@ func surer(without string) float64 {
 // chances are the contenders of a trace, by name.
 func chances(t *testing.T, path string) map[string]Prediction {
 	t.Helper()
-	run, err := format.Open(path, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open(path, format.Options{}))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
 	m := plantest.H200(t, w.World)
 	lift.GuessSizes(w, &m)
-	sel, err := engines.ParseSelection("captured,bulk,decompose,multistream,fused,onesided")
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,bulk,decompose,multistream,fused,onesided"))(t)
+	outcomes := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil))(t)
 	list := map[string]Prediction{}
 	for _, c := range (&Verdict{}).contenders(predicted(w, outcomes[0], outcomes)) {
 		list[c.Selection.String()] = c
@@ -102,10 +91,7 @@ func edited(t *testing.T, from string, drop *regexp.Regexp, with, only string) s
 	t.Helper()
 	to := t.TempDir()
 	for _, pattern := range []string{"*", "*/*"} {
-		paths, err := filepath.Glob(filepath.Join(from, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := must.Have(filepath.Glob(filepath.Join(from, pattern)))(t)
 		for _, path := range paths {
 			if at, err := os.Stat(path); err != nil || at.IsDir() {
 				continue
@@ -114,19 +100,12 @@ func edited(t *testing.T, from string, drop *regexp.Regexp, with, only string) s
 			if ok, _ := filepath.Match(only, name); only != "" && !ok {
 				continue
 			}
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Have(os.ReadFile(path))(t)
 			if drop != nil && filepath.Ext(name) == ".gz" {
 				data = rewritten(t, data, drop, with)
 			}
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(to, name), data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755))
+			must.Do(t, os.WriteFile(filepath.Join(to, name), data, 0o644))
 		}
 	}
 	return to
@@ -134,21 +113,13 @@ func edited(t *testing.T, from string, drop *regexp.Regexp, with, only string) s
 
 func rewritten(t *testing.T, data []byte, drop *regexp.Regexp, with string) []byte {
 	t.Helper()
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Have(gzip.NewReader(bytes.NewReader(data)))(t)
+	text := must.Have(io.ReadAll(z))(t)
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	if _, err := w.Write(drop.ReplaceAll(text, []byte(with))); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return out.Bytes()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -24,14 +25,8 @@ func TestTimesAddUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := plantest.LiftSample(t, name)
 			m := plantest.H200(t, w.World)
-			sel, err := engines.ParseSelection(some)
-			if err != nil {
-				t.Fatal(err)
-			}
-			outs, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sel := must.Have(engines.ParseSelection(some))(t)
+			outs := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil))(t)
 			for _, out := range outs {
 				if out.Result != nil {
 					addUp(t, w, out)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What TestLessInformation does not drop: device work that is lost or cannot be true is damage, above which nothing is
@@ -69,14 +70,8 @@ func TestLossesAreDamage(t *testing.T) {
 			for r := range lists {
 				edited[r] = c.change(r, lists[r])
 			}
-			run, err := format.Open(write(t, files, edited), format.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := lift.Workload(run, lift.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(format.Open(write(t, files, edited), format.Options{}))(t)
+			w := must.Have(lift.Workload(run, lift.Options{}))(t)
 			if what := DamageOf(w); (what == "") != c.intact {
 				t.Errorf("%s, %s: share %.3f: %q", sample, c.name, w.Damage.Share(), what)
 			}
@@ -98,14 +93,8 @@ func TestClocksThatDrift(t *testing.T) {
 				}
 				list[1] = append(list[1], e)
 			}
-			run, err := format.Open(write(t, files, list), format.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := lift.Workload(run, lift.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(format.Open(write(t, files, list), format.Options{}))(t)
+			w := must.Have(lift.Workload(run, lift.Options{}))(t)
 			if said := strings.Contains(strings.Join(w.Notes, "; "), "the clock of rank 1 runs 0."); said != (rate != 1) {
 				t.Errorf("%s at %.3f: %q", sample, rate, w.Notes)
 			}

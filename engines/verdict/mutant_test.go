@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -387,29 +388,14 @@ var mutations = []struct {
 // shares no kind of change with FuzzPlanner, which changes single kernels by four bytes.
 func TestMutants(t *testing.T) {
 	folders := []string{"llama70b-fc2-allreduce", "moe-ep4", "moe-down-triton"}
-	more, err := filepath.Glob(*mutantsOf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	more := must.Have(filepath.Glob(*mutantsOf))(t)
 	for _, folder := range more {
-		absolute, err := filepath.Abs(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from, err := filepath.Abs("../../samples")
-		if err != nil {
-			t.Fatal(err)
-		}
-		relative, err := filepath.Rel(from, absolute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		absolute := must.Have(filepath.Abs(folder))(t)
+		from := must.Have(filepath.Abs("../../samples"))(t)
+		relative := must.Have(filepath.Rel(from, absolute))(t)
 		folders = append(folders, relative)
 	}
-	sel, err := engines.ParseSelection("all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("all"))(t)
 	type text struct{ files, list []byte }
 	texts := make([]text, len(folders))
 	usual := make([]map[string]bool, len(folders)) // strategies that are likely on the trace as it is
@@ -456,18 +442,12 @@ func TestMutants(t *testing.T) {
 
 func encoded(t *testing.T, x any) []byte {
 	t.Helper()
-	data, err := json.Marshal(x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Have(json.Marshal(x))(t)
 }
 
 func decoded(t *testing.T, data []byte, x any) {
 	t.Helper()
-	if err := json.Unmarshal(data, x); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, x))
 }
 
 // A rank without calls of its host is not late by them: the captured schedule of one iteration runs.
@@ -480,15 +460,9 @@ func TestRankWithoutCalls(t *testing.T) {
 			return e["ph"] != "M" && number(e, "ts") >= begin || rank == 3 && launched
 		})
 	}
-	run, err := format.Open(write(t, files, list), format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open(write(t, files, list), format.Options{}))(t)
 	for _, unprofiled := range []bool{false, true} {
-		w, err := lift.Workload(run, lift.Options{Unprofiled: unprofiled})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(lift.Workload(run, lift.Options{Unprofiled: unprofiled}))(t)
 		out, err := engines.Run(w, plantest.H200(t, w.World), engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
 		if err != nil || out.Result == nil || out.Time <= 0 {
 			t.Errorf("without the profiler %v: %s %v", unprofiled, out.Why, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -67,20 +68,14 @@ func TestPausesStay(t *testing.T) {
 	sel := enginetest.MustParse(t, "captured,bulk,multistream,fused,decompose")
 	type times struct{ gap, first, second trace.Time } // between two iterations, and of each
 	replayed := func(list [][]event, unprofiled bool) (all []times) {
-		run, err := format.Open(write(t, files, list), format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(format.Open(write(t, files, list), format.Options{}))(t)
 		w, err := lift.Workload(run, lift.Options{Unprofiled: unprofiled})
 		if err != nil || len(w.Damage.Sentences) > 0 {
 			t.Fatal(err, w.Damage.Sentences)
 		}
 		m := plantest.H200(t, w.World)
 		lift.GuessSizes(w, &m)
-		outcomes, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		outcomes := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil))(t)
 		for _, o := range outcomes {
 			ran, _ := plan.StepsOf(w, o.Result.Run).Ran()
 			all = append(all, times{ran[1].Start - ran[0].End, ran[0].Length(), ran[1].Length()})

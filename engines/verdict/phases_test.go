@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -23,10 +24,7 @@ func TestPhasesApart(t *testing.T) {
 	}
 	var list []Prediction
 	for _, s := range enginetest.MustParse(t, "bulk,multistream,multistream:interleave=2,decompose:chunks=1") {
-		out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Have(engines.Run(w, m, s, plan.Scenario{}, replay.Options{}))(t)
 		p := Predict(w, captured, out)
 		if out.Result == nil {
 			continue
@@ -69,10 +67,7 @@ func TestPhasesApart(t *testing.T) {
 func TestClimbOnPhases(t *testing.T) {
 	w, m := plantest.Served(t, 2), plantest.H200(t, 2)
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
-	candidates, err := engines.ParseCandidates("multistream:channels=0:priority=off:bucket_mb=0:prefetch=0:buffers=0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	candidates := must.Have(engines.ParseCandidates("multistream:channels=0:priority=off:bucket_mb=0:prefetch=0:buffers=0"))(t)
 	var simulated atomic.Int32
 	ladders, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() { simulated.Add(1) })
 	if err != nil || len(ladders) != 2 {

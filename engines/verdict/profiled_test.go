@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -30,14 +31,8 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 		{"../../samples/measurements/2026-11-28-h200x2-programs/traces/h200x2_ddp_hf_llama_bucket_mb25_overlapTrue", true}, // 93 ms with the profiler, measured 66
 		{"../../samples/ddp-step", false},
 	} {
-		run, err := format.Open(c.path, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := lift.Workload(run, lift.Options{Unprofiled: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(format.Open(c.path, format.Options{}))(t)
+		w := must.Have(lift.Workload(run, lift.Options{Unprofiled: true}))(t)
 		m := plantest.H200(t, w.World)
 		captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
 		if err != nil || captured.Result == nil {

@@ -48,3 +48,36 @@ func TestShortPausesAreNoHeadline(t *testing.T) {
 		t.Errorf("%q, want %q", v.Sentences, want)
 	}
 }
+
+// The longest pause is named by the shortest range that has most of it, and not by one that has far more, as a step.
+func TestPausesAreNamed(t *testing.T) {
+	const calls = "loader"
+	w := plantest.LiftSample(t, "measurements/2026-11-30-h200-inputs/traces/mlp_pageable")
+	if got := pausesIn(w); got != "" {
+		t.Errorf("no pause is %q", got)
+	}
+	run, h, ids := *w.Run, w.Hosts[0], w.Ranks[0]
+	w.Run = &run
+	from, late := w.Ops[ids[h.Order[4]]].Issued, 500*trace.Time(1e6)
+	for _, at := range h.Order[5:] {
+		w.Ops[ids[at]].Issued += late
+	}
+	h.Issues[h.Order[5]].Work = late
+	var lane trace.LaneID
+	for i := range run.Lanes {
+		if run.Lanes[i].Kind == trace.HostThread {
+			lane = trace.LaneID(i)
+		}
+	}
+	span := func(name string, from, until trace.Time) {
+		run.Names = append(run.Names, name)
+		run.Spans = append(run.Spans, trace.Span{Kind: trace.Marker, Name: trace.NameID(len(run.Names) - 1), Lane: lane, Start: from, End: until})
+	}
+	span("epoch", from-10*late, from+10*late)
+	span("batch", from, from+late)
+	span(calls, from, from+late*3/4)
+	span("short", from, from+late/4)
+	if got, want := pausesIn(w), "the longest mostly in "+calls; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
@@ -24,18 +25,12 @@ func TestUnder(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
 	outs, all := explained(t, plantest.MoeDown)
 	changes := WhatIfs(&m)
-	first, err := Under(w, m, outs, changes, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Have(Under(w, m, outs, changes, nil, nil))(t)
 	again, err := Under(w, m, outs, changes, nil, nil)
 	if err != nil || !reflect.DeepEqual(first, again) {
 		t.Errorf("two answers: %v, then %v (error %v)", first, again, err)
 	}
-	same, err := Under(w, m, outs, []machine.WhatIf{{{Name: "links", By: 1}}}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	same := must.Have(Under(w, m, outs, []machine.WhatIf{{{Name: "links", By: 1}}}, nil, nil))(t)
 	for i, out := range outs {
 		if len(same[i]) != 1 || math.Abs(same[i][0].Change) > 1e-4 { // causes are recorded of every workgroup
 			t.Errorf("%s: links=1 gives %v", out.Strategy.Name, same[i])
@@ -69,18 +64,9 @@ func TestUnder(t *testing.T) {
 func TestUnchangedMachine(t *testing.T) {
 	s := plantest.Spec{Ranks: 8, Steps: 2, Op: trace.AllGather, Bytes: 28 << 20, Gemm: 200_000, Comm: 5_000, Channels: 32}
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
-	sel, err := engines.ParseSelection("captured,bulk,ideal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	outs, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := Under(w, m, outs, []machine.WhatIf{{{Name: "links", By: 1}}}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,bulk,ideal"))(t)
+	outs := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil))(t)
+	found := must.Have(Under(w, m, outs, []machine.WhatIf{{{Name: "links", By: 1}}}, nil, nil))(t)
 	for i, out := range outs {
 		if len(found[i]) != 1 || found[i][0].Change != 0 {
 			t.Errorf("%s: links=1 gives %v", out.Strategy.Name, found[i])
@@ -95,10 +81,7 @@ func TestUnchangedMachine(t *testing.T) {
 // latency at which the library changes from a sum in the switch to a ring, which sends almost
 // twice as many bytes (rule C26), would make the step slower.
 func TestFasterIsNotSlower(t *testing.T) {
-	sel, err := engines.ParseSelection("captured,bulk,ideal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,bulk,ideal"))(t)
 	rapidtest.Check(t, func(rt *rapid.T) {
 		s := plantest.Spec{
 			Ranks: rapid.SampledFrom([]int{2, 4, 8}).Draw(rt, "ranks"), Steps: 2,
@@ -117,15 +100,9 @@ func TestFasterIsNotSlower(t *testing.T) {
 		m := plantest.H200(t, s.Ranks)
 		s.Comm = max(s.Comm, trace.Time(m.Library.Time(s.Op, s.Bytes, s.Ranks, s.Channels)*1e9+0.5))
 		w := s.Build(t)
-		outs, err := engines.Compare(w, m, sel, plan.Scenario{Clock: plan.FullClock}, replay.Options{}, nil)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		outs := must.Have(engines.Compare(w, m, sel, plan.Scenario{Clock: plan.FullClock}, replay.Options{}, nil))(rt)
 		x := machine.WhatIf{{Name: p.Name, By: by}}
-		found, err := Under(w, m, outs, []machine.WhatIf{x}, nil, nil)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		found := must.Have(Under(w, m, outs, []machine.WhatIf{x}, nil, nil))(rt)
 		for i, out := range outs {
 			if out.Result == nil || len(found[i]) == 0 {
 				continue
@@ -140,14 +117,8 @@ func TestFasterIsNotSlower(t *testing.T) {
 // The captured schedule responds where its durations depend on the property, and only there.
 func TestCapturedRespondsToWhatIf(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
-	sel, err := engines.ParseSelection("captured")
-	if err != nil {
-		t.Fatal(err)
-	}
-	outs, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured"))(t)
+	outs := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil))(t)
 	for _, c := range []struct {
 		factors     string
 		least, most float64
@@ -158,14 +129,8 @@ func TestCapturedRespondsToWhatIf(t *testing.T) {
 		{"nics=2", 0, 0},
 		{"latency=0", -.03, -.008}, // two gaps of 1.3 of 2 µs, the library's start, an empty kernel
 	} {
-		x, err := machine.ParseWhatIf(c.factors)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := Under(w, m, outs, []machine.WhatIf{x}, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Have(machine.ParseWhatIf(c.factors))(t)
+		found := must.Have(Under(w, m, outs, []machine.WhatIf{x}, nil, nil))(t)
 		if got := found[0][0].Change; got < c.least || got > c.most {
 			t.Errorf("%s: %+.4f, want %+.3f to %+.3f", c.factors, got, c.least, c.most)
 		}

@@ -42,6 +42,15 @@ func setOf(t *testing.T, name string) []Row {
 	return d.Sets[i].Rows
 }
 
+// results are the calibrations that several tests look at.
+var results = map[string]Calibrated{}
+
+// calibrated is Calibrate, once for each profile's own rows.
+func calibrated(t *testing.T, rows []Row, base machine.Machine) Calibrated {
+	t.Helper()
+	return trace.Memo(results, base.Name, func() Calibrated { return must.Have(CalibrateMachine(rows, base))(t) })
+}
+
 // The shipped profiles are what calibration reads off their rows, to the byte: numbers, and laws that no fit predicts better
 // over rows that are left out (rule E6). The rows of h100 are one run of capture.py on one GPU, without those of the
 // host: a container's host is no property of the GPU.
@@ -51,7 +60,7 @@ func TestShippedAreCalibrated(t *testing.T) {
 		"h200": measured(t), "h100": slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), host),
 	} {
 		shipped := must.Have(machine.Load(name))(t)
-		res := must.Have(CalibrateMachine(rows, shipped))(t)
+		res := calibrated(t, rows, shipped)
 		for _, c := range res.Choices {
 			if t.Logf("%s: %-40s %.4f", name, c.Law, c.Base); c.How != "" {
 				t.Errorf("%s: %s: %.4f over left-out rows, %s %.4f", name, c.Law, c.Base, c.How, c.Err)
@@ -94,7 +103,7 @@ func TestCalibrateIgnoresStrategiesAndOrder(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	isolated := measured(t)
-	one := must.Have(CalibrateMachine(isolated, base))(t)
+	one := calibrated(t, isolated, base)
 	rows = append(rows, isolated...)
 	rng := rand.New(rand.NewPCG(1, 2))
 	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })

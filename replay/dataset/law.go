@@ -122,24 +122,24 @@ func (l law) run(c *calibration) {
 // leaveOut is the mean error of each way over rows that it was not fitted to: the
 // configurations are divided into parts, and each part is predicted by a fit to the others.
 func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
-	parts := partsOf(rows)
-	most := 0
-	for _, p := range parts {
-		most = max(most, p+1)
+	parts, n := partsOf(rows)
+	left, kept := make([][]Row, n), make([][]Row, n)
+	for i := range rows {
+		p := parts[configuration(&rows[i])]
+		left[p] = append(left[p], rows[i])
 	}
-	errs := make([]float64, len(l.ways))
-	for part := range most {
-		var out []Row
-		for i := range rows {
-			if parts[configuration(&rows[i])] == part {
-				out = append(out, rows[i])
+	for i := range c.rows {
+		in, ok := parts[configuration(&c.rows[i])]
+		for p := range kept {
+			if !ok || p != in {
+				kept[p] = append(kept[p], c.rows[i])
 			}
 		}
+	}
+	errs := make([]float64, len(l.ways))
+	for part, out := range left {
 		train := c.copy()
-		train.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r Row) bool {
-			p, ok := parts[configuration(&r)]
-			return ok && p == part
-		})
+		train.rows = kept[part]
 		for i := range l.ways {
 			e := float64(mostError)
 			if trial := train.copy(); l.fit(trial, l.ways[i]) {
@@ -155,24 +155,24 @@ func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
 // above it, a fifth of them at a time.
 const fewConfigurations = 12
 
-// partsOf divides the configurations of rows into parts. The order of the rows does not
+// partsOf divides the configurations of rows into n parts. The order of the rows does not
 // matter.
-func partsOf(rows []Row) map[string]int {
+func partsOf(rows []Row) (parts map[string]int, n int) {
 	var all []string
 	for i := range rows {
 		all = append(all, configuration(&rows[i]))
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(hash(a), hash(b)), cmp.Compare(a, b)) })
 	all = slices.Compact(all)
-	n := 5
+	n = 5
 	if len(all) <= fewConfigurations {
-		n = max(1, len(all))
+		n = len(all)
 	}
-	parts := map[string]int{}
+	parts = map[string]int{}
 	for i, s := range all {
 		parts[s] = i % n
 	}
-	return parts
+	return parts, n
 }
 
 // copy is a calibration that a trial may write into.

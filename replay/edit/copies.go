@@ -10,22 +10,68 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// Pinned returns a copy of a workload whose copies from pageable memory of the host come from pinned memory, at the rate of
+// copies of the profile and no slower than captured, without a wait of the host for them (rule W29). It is the workload itself
+// where it has no such copies, or the profile no rate.
+func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
+	rate, scale := m.Engines.Host.Or(0), slices.Clone(w.Scale)
+	if scale == nil {
+		scale = slices.Repeat([]float64{1}, len(w.Ops))
+	}
+	pinned := make([]bool, len(w.Ops))
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if rate > 0 && fromHost(w, op) && w.HostMemory(op) == workload.Pageable && op.Dur() > 0 {
+			takes := 1e9 * (m.Engines.Queued.Or(0) + float64(w.Run.Copy(w.Run.Spans[op.Span]).Bytes)/rate)
+			if seen := float64(op.Dur()) * scale[i]; takes < seen {
+				pinned[i], scale[i] = true, scale[i]*takes/seen
+			}
+		}
+	}
+	if !slices.Contains(pinned, true) {
+		return w
+	}
+	p := w.Copy()
+	p.Scale, p.Hosts = scale, slices.Clone(w.Hosts)
+	for rank, h := range p.Hosts {
+		if h == nil {
+			continue
+		}
+		ids, issued, of := w.Ranks[rank], 0, *h // syncs are by end, and ops by issue
+		of.Syncs = slices.DeleteFunc(slices.Clone(h.Syncs), func(s workload.HostSync) bool {
+			for issued < len(h.Order) && w.Ops[ids[h.Order[issued]]].Issued <= s.Start {
+				issued++
+			}
+			return issued > 0 && pinned[ids[h.Order[issued-1]]]
+		})
+		p.Hosts[rank] = &of
+	}
+	return p
+}
+
 // Ahead returns a copy of a workload in which the copies from the host that ran among kernels on a stream of compute have a
 // stream of their own, each group of them one ahead of the kernels that use it (rule W28): the host issues it before the kernels
-// of the group before, and it waits for those before that, which free the other of two buffers. Copies stay in their iteration.
+// of the group before, and it waits for those before that, which free the other of two buffers. They stay in their
+// iteration.
 //
 //	captured  |H0.....|C0.|H1.....|C1.|H2.....|C2.|
 //	copies    |H0.....|H1.....|H2.....|
 //	compute           |C0.|   |C1.|   |C2.|
 //
+// With batch a group is what an iteration copies before it computes. The first group stands for that of the iteration behind the
+// last one, so that every iteration has one beside it.
+//
+//	copies    |H1.....|H2.....|H0.....|
+//	compute   |C0.|   |C1.|   |C2.|
+//
 // It is the workload itself where it has no such copies, or collectives, whose ranks would have to move together.
-func Ahead(w *workload.Workload) *workload.Workload {
-	if len(w.Collectives) > 0 {
+func Ahead(w *workload.Workload, batch bool) *workload.Workload {
+	if len(w.Collectives) > 0 || batch && len(w.Steps) < 2 {
 		return w
 	}
 	var ranks []*ahead
 	for rank := range w.Ranks {
-		ranks = append(ranks, aheadOn(w, rank))
+		ranks = append(ranks, aheadOn(w, rank, batch))
 	}
 	if !slices.ContainsFunc(ranks, func(a *ahead) bool { return a.copies != nil }) {
 		return w
@@ -54,6 +100,7 @@ type ahead struct {
 	w      *workload.Workload
 	order  []int32         // in which the host issues the operations now
 	copies map[int32]int32 // the copies that move, by op: what frees their buffer; -1: nothing
+	behind map[int32]int32 // the step of those that stand for the iteration behind the last one
 	queue  int64           // of compute that they ran on
 	free   int64           // that they run on now
 	begins trace.Time      // of the rank's first operation
@@ -62,7 +109,7 @@ type ahead struct {
 
 // aheadOn finds the copies from the host of a rank that wait on the stream of compute which has most of them, in groups that
 // kernels follow, and the new order: each group in front of the kernels of the group before.
-func aheadOn(w *workload.Workload, rank int) *ahead {
+func aheadOn(w *workload.Workload, rank int, batch bool) *ahead {
 	a := &ahead{w: w, order: w.IssueOrder(rank), ends: map[int64]trace.Time{}}
 	computes, took := map[int64]bool{}, map[int64]trace.Time{}
 	if len(w.Ranks[rank]) > 0 {
@@ -82,9 +129,19 @@ func aheadOn(w *workload.Workload, rank int) *ahead {
 			a.queue, most = q, took[q]
 		}
 	}
-	if most == 0 {
-		return a
+	switch {
+	case most == 0:
+	case batch:
+		a.byBatches()
+	default:
+		a.byLayers()
 	}
+	return a
+}
+
+// byLayers moves groups of copies with kernels between them.
+func (a *ahead) byLayers() {
+	w := a.w
 	a.copies = map[int32]int32{}
 	var order, waiting, now []int32               // operations behind the group of copies before, and behind the last one
 	last, computed := [3]int32{-1, -1, -1}, false // the last operations of compute in these groups, and of the one before
@@ -115,38 +172,87 @@ func aheadOn(w *workload.Workload, rank int) *ahead {
 		}
 	}
 	a.order = slices.Concat(order, waiting, now)
-	return a
+}
+
+// byBatches moves the copies with which iterations begin; none where the host makes what it copies, or another stream does.
+func (a *ahead) byBatches() {
+	w := a.w
+	first, last, computed := make([][]int32, len(w.Steps)), make([]int32, len(w.Steps)), make([]bool, len(w.Steps))
+	rest := make([][]int32, len(w.Steps)) // operations by iteration, without the copies that it begins with
+	for _, id := range a.order {
+		op := &w.Ops[id]
+		switch at := op.Step; {
+		case at < 0:
+			return
+		case op.Queue == a.queue && fromHost(w, op) && !computed[at]:
+			if a.hostLate(id) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { return w.Ops[d.Op].Queue != a.queue }) {
+				return
+			}
+			first[at] = append(first[at], id)
+		default:
+			rest[at] = append(rest[at], id)
+			if op.Queue == a.queue {
+				last[at], computed[at] = id, computed[at] || op.Kind == trace.Compute
+			}
+		}
+	}
+	if slices.Contains(computed, false) || slices.ContainsFunc(first, func(ids []int32) bool { return len(ids) == 0 }) {
+		return
+	}
+	a.order, a.copies, a.behind = nil, map[int32]int32{}, map[int32]int32{}
+	for at, ids := range rest {
+		next, frees := (at+1)%len(rest), int32(-1)
+		if at > 0 {
+			frees = last[at-1]
+		}
+		for _, id := range first[next] {
+			if a.copies[id] = frees; next == 0 {
+				a.behind[id] = int32(at)
+			}
+		}
+		a.order = slices.Concat(a.order, first[next], ids)
+	}
 }
 
 // add writes an operation, as early as the stream that it runs on and what it waits for let it start behind its captured gap.
 func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
 	r := workload.Row{Op: a.w.Ops[id], Origin: id, Issue: id}
 	frees, moves := a.copies[id]
+	behind, last := a.behind[id]
+	if last {
+		r.Step = behind
+	}
 	r.After = nil
-	onCompute := func(dep int32) bool { return moves && a.w.Ops[dep].Queue == a.queue }
+	gone := func(dep int32) bool { // the stream's order, in front of a copy; and copies of the iteration behind the last one
+		_, late := a.behind[dep]
+		return late || moves && a.w.Ops[dep].Queue == a.queue
+	}
 	for _, d := range a.w.Ops[id].After {
-		if !onCompute(d.Op) {
+		if !gone(d.Op) {
 			r.After = append(r.After, workload.Dep{Op: rows[d.Op], Why: d.Why})
 		}
 	}
-	if len(r.After) == 0 { // its gap counts from time 0
+	if len(a.w.Ops[id].After) == 0 { // its gap counts from time 0
 		r.Gap = r.Start - a.begins
 	}
 	if moves {
-		r.Queue, r.Gap = a.free, a.w.Ops[id].Gap // what its host takes before it stays
+		r.Queue = a.free // what its host takes before it stays
 		if frees >= 0 {
 			r.After = append(r.After, workload.Dep{Op: rows[frees], Why: workload.HostWait})
 		}
 	}
 	if a.w.Flow != nil {
 		for _, edge := range a.w.Flow[id] {
-			if !onCompute(edge.Op) {
+			if !gone(edge.Op) {
 				edge.Op = rows[edge.Op]
 				r.Flow = append(r.Flow, edge)
 			}
 		}
 	}
 	from, took := max(a.begins, a.ends[r.Queue]), r.Dur()
+	if a.w.Scale != nil {
+		took = workload.Scaled(took, a.w.Scale[id])
+	}
 	for _, d := range r.After {
 		from = max(from, e.Rows[d.Op].End)
 	}

@@ -1,7 +1,6 @@
 package lift
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,54 +67,6 @@ func showFlow(w *workload.Workload) string {
 	return strings.TrimSpace(b.String())
 }
 
-func TestFlow(t *testing.T) {
-	const row = "0 7 |A B C D |"
-	for _, c := range []struct{ name, text, uses, want string }{
-		{
-			"a chain, and a write behind readers", row, "A w1[0,8)\nB r1[0,8)\nC r1[0,4)\nD w1[0,8)",
-			"B read after write of A, 8\nC read after write of A, 4\nD write after read of B, 8\nD write after read of C, 4",
-		},
-		{
-			"parts", row, "A w1[0,8)\nB w1[8,16)\nC r1[4,12)\nD w1[4,6)",
-			"C read after write of A, 4\nC read after write of B, 4\nD write after read of C, 2",
-		},
-		{"a write behind a write", row, "A w1[0,8)\nB w1[0,8)\nC w2[0,8)\nD r1[0,8)", "B write after write of A, 8\nD read after write of B, 8"},
-		{"in place", row, "A w1[0,8)\nB rw1[0,8)\nC r1[0,8)", "B read after write of A, 8\nC read after write of B, 8\nD stream order only of C, guessed"},
-		{
-			"an address is used again", row, "A w1.1[0,8)\nB r1.1[0,8)\nC w1.2[0,8)\nD r1.2[0,8)",
-			"B read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8",
-		},
-		{"uninitialized memory has no producer", row, "A w1.1[0,8)\nB r1.2[0,8)\nC w1.2[0,8)\nD r2[0,1)", "C write after read of B, 8, reused"},
-		{
-			"memory that is both used again and read", row, "A w1.1[0,8) w2[0,8)\nB r1.1[0,8) r2[0,8)\nC w1.2[0,8) r2[0,8)\nD r1.2[0,8)",
-			"B read after write of A, 16\nC read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8",
-		},
-		{
-			"several kernels of an operator", row, "A w1[0,8)\nBC r1[0,8) w2[0,8)\nD r2[0,8)",
-			"B read after write of A, 8\nC read after write of B\nD read after write of C, 8",
-		},
-		{
-			"inferred accesses", row, "A w?1[0,8)\nB r1[0,8)\nC w?1[0,8)\nD r2[0,1)",
-			"B read after write of A, 8, annotated\nC write after read of B, 8, annotated",
-		},
-		{"other streams: what overlaps did not wait", "0 7 |AAA  BB|\n0 9 |  CCC  |", "A w1[0,8)\nC r1[0,8)\nB r1[0,8)", "B read after write of A, 8"},
-		{"the host's order, not that of times", "0 host |a b    |\n0 7 |    AA |\n0 9 |  B    |", "A w1[0,8)\nB r1[0,8)", ""},
-		{
-			"an op of unknown accesses stands between", row, "A w1[0,8)\nC r1[0,8)\nD r1[0,8)",
-			"B stream order only of A, guessed\nC read after write of A, 8\nC stream order only of B, guessed\nD read after write of A, 8",
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			run := drawing{text: c.text}.run(t)
-			recordUses(t, run, c.uses)
-			w := must.Have(Workload(run, Options{}))(t)
-			if d := diff.Diff(c.want, showFlow(w)); d != "" {
-				t.Error(d)
-			}
-		})
-	}
-}
-
 // TestFlowPasses: the steps to which one recorded step was applied share storages that
 // were there before, and not what a step allocates.
 func TestFlowPasses(t *testing.T) {
@@ -171,67 +122,6 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestCorrections: the user has the last word.
-func TestCorrections(t *testing.T) {
-	lift := func(text string) (*workload.Workload, error) {
-		run := drawing{text: "0 7 |A B A B |"}.run(t)
-		list, err := ParseCorrections(strings.NewReader(text), "flow.yaml")
-		if err != nil {
-			return nil, err
-		}
-		return Workload(run, Options{Dataflow: list})
-	}
-	for _, c := range []struct{ text, want string }{
-		{"", "B stream order only of A, guessed\nA stream order only of B, guessed\nB stream order only of A, guessed"},
-		{"- {op: A#2, reads: B}", "B stream order only of A, guessed\nA read after write of B, given\nB stream order only of A, guessed"},
-		{"- op: B\n  reads: A\n", "B read after write of A, given\nA stream order only of B, guessed\nB read after write of A, given"},
-		{"- {op: B#2, reads: A#1}", "B stream order only of A, guessed\nA stream order only of B, guessed\nB read after write of A, given\nB stream order only of A, guessed"},
-		{"- {op: B, independent: A}", ""},
-		{"- {op: A#1, independent: B#1}", "A stream order only of B, guessed\nB stream order only of A, guessed"},
-	} {
-		w, err := lift(c.text)
-		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
-			continue
-		}
-		if d := diff.Diff(c.want, showFlow(w)); d != "" {
-			t.Errorf("%s: %s", c.text, d)
-		}
-	}
-	for _, c := range []struct {
-		text string
-		line int64
-	}{
-		{"- {op: A, reads: C}", 1},
-		{"- {op: B#3, reads: A}", 1},
-		{"- {op: B, reads: A}\n- {op: A#1, reads: B}", 2},
-		{"- {op: B}", 1},
-		{"- {op: B, reads: A, independent: A}", 1},
-		{"- {op: B, reads: A}\n\n- {op: B, writes: A}", 3},
-		{"- op: B\n  op: A\n  reads: A", 2},
-		{"- {op: [B], reads: A}", 1},
-		{"- B", 1},
-		{"op: B", 1},
-		{"- {op: B", 1},
-		{"- {op: A, shape: 4x4}", 1},
-		{"- {op: A, shape: 4x-4x4}", 1},
-		{"- {op: A, shape: 4x4x99999999999999999999}", 1},
-		{"- {op: A, shape: 2147483647x2147483647x2147483647}", 1},
-		{"- {op: A, shape: 4x4x4, groups: 8}", 1},
-		{"- {op: A, shape: 4x4x4, type: bf17}", 1},
-		{"- {op: A, shape: 4x4x4, tile: 0x4}", 1},
-		{"- {op: A, tile: 4x4}", 1},
-		{"- {op: A, reads: B, shape: 4x4x4}", 1},
-		{"- {op: A, shape: 4x4x4}\n- {op: C, shape: 4x4x4}", 2},
-	} {
-		_, err := lift(c.text)
-		var syntax *trace.SyntaxError
-		if !errors.As(err, &syntax) || syntax.File != "flow.yaml" || syntax.Pos != c.line {
-			t.Errorf("%q: %v", c.text, err)
-		}
-	}
-}
-
 // Sizes that the user gives are those of the kernels, and make pairs of GEMMs.
 func TestGivenSizes(t *testing.T) {
 	list, err := ParseCorrections(strings.NewReader("- {op: A, shape: 256 x 512 x 64, tile: 128x128}\n- {op: B, shape: 256×64×512, type: f32}"), "flow.yaml")
@@ -263,20 +153,6 @@ func FuzzCorrections(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestFlowOfCopies: a rank that nobody captured has the edges of the one that it copies,
-// to its own ops.
-func TestFlowOfCopies(t *testing.T) {
-	run := drawing{text: "0 7 |A B |", ranks: []trace.Rank{{ID: 0, World: 3}}}.run(t)
-	recordUses(t, run, "A w1[0,8)\nB r1[0,8)")
-	w := must.Have(Workload(run, Options{}))(t)
-	read := func(op int32) []workload.Edge {
-		return []workload.Edge{{Op: op, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}}
-	}
-	if d := diff.Diff([][]workload.Edge{nil, read(0), nil, read(2), nil, read(4)}, w.Flow); d != "" {
-		t.Error(d)
-	}
 }
 
 // consumersOf returns, by op, the later ops of its rank that read what it wrote, ascending.
@@ -313,26 +189,4 @@ func producers(w *workload.Workload, op int32) []int32 {
 		}
 	}
 	return list
-}
-
-// A kernel behind a gather on its stream reads what was gathered; and, where the host made that stream wait for compute, what
-// that wrote, as autograd's gradients of a gather's views do.
-func TestReadsOnTheStreamOfAGather(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{
-			`0 host |a c k b    |
-			 0 7    | AA    BBB |
-			 0 25   |   CCK     |`,
-			"C read after write of A, guessed\nK read after write of C, guessed\nB stream order only of A, guessed\nB stream order only of K, guessed",
-		},
-		{
-			`0 host |a c b w k    |
-			 0 7    | AABBB       |
-			 0 25   |   CCC  KK   |`,
-			"B stream order only of A, guessed\nC read after write of A, guessed\nK read after write of B, guessed\nK read after write of C, guessed",
-		},
-	} {
-		w := must.Have(Workload(drawing{text: c.text, parts: comms}.run(t), Options{}))(t)
-		sameText(t, "flow of "+c.text, showFlow(w), c.want)
-	}
 }

@@ -25,6 +25,16 @@ type part struct {
 	lds   int32
 }
 
+// comm is a kernel of a collective of so many bytes.
+func comm(op trace.CollectiveOp, group int32, seq, bytes int64) part {
+	return part{comm: &trace.Comm{Op: op, Group: group, Seq: seq, In: bytes, Out: bytes, ElemSize: 2, Peer: trace.None}, grid: 24}
+}
+
+// gemm is a GEMM of m×k by k×n of two-byte elements.
+func gemm(m, n, k int64) *trace.Operator {
+	return &trace.Operator{Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{"c10::Half", "c10::Half"}}
+}
+
 // A drawing is a run drawn as text, a column a microsecond:
 //
 //	0 host |a b w   c   |   small letters launch the op of the capital one; w makes a stream wait
@@ -39,6 +49,8 @@ type drawing struct {
 	groups []trace.Group
 	ranks  []trace.Rank
 	device trace.Device
+
+	operators map[string]int32 // rows of the run
 }
 
 const column = trace.Time(1000)
@@ -51,6 +63,7 @@ var h200 = trace.Device{
 // run builds the drawn run. Everything starts at the time of its column.
 func (d drawing) run(t testing.TB) *trace.Run {
 	t.Helper()
+	d.operators = map[string]int32{}
 	var b trace.Builder
 	for _, g := range d.groups {
 		b.AddGroup(g)
@@ -167,7 +180,7 @@ func (d drawing) queue(b *trace.Builder, rank int32, queue int64, cells string) 
 		}
 		op := int32(trace.None)
 		if p.op != nil {
-			op = b.AddOperator(*p.op)
+			op = d.operator(b, *p.op)
 		}
 		s := trace.Span{Start: from, End: to, Name: b.Intern(p.name), Lane: lane, Parent: trace.None, Kind: p.kind}
 		if p.kind == trace.Copy {
@@ -193,6 +206,15 @@ func (d drawing) queue(b *trace.Builder, rank int32, queue int64, cells string) 
 		s.Attr = b.AddKernel(k)
 		b.Add(s)
 	})
+}
+
+// operator is the row of an operator, one for equal ones as readers give them.
+func (d drawing) operator(b *trace.Builder, op trace.Operator) int32 {
+	key := fmt.Sprint(op)
+	if _, ok := d.operators[key]; !ok {
+		d.operators[key] = b.AddOperator(op)
+	}
+	return d.operators[key]
 }
 
 func lift(t testing.TB, d drawing, o Options) *workload.Workload {

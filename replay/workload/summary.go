@@ -252,6 +252,23 @@ func summarizeKernels(w *Workload, in [][]overlap.Interval) []KernelSummary {
 	return kernels
 }
 
+// The memory of the host that a copy reads or writes, as traces name it.
+const (
+	pinned   = "pinned"
+	Pageable = "pageable" // the driver copies it to pinned memory first, and the host waits
+)
+
+// HostMemory is the memory of the host that a copy reads or writes; "" if its name does not say.
+func (w *Workload) HostMemory(op *Op) string {
+	name := strings.ToLower(op.Name)
+	for _, of := range []string{pinned, Pageable} {
+		if strings.Contains(name, of) {
+			return of
+		}
+	}
+	return ""
+}
+
 func summarizeCopies(w *Workload) []copySummary {
 	type kin struct{ direction, memory string }
 	g, sizes := newGroups[kin, trace.Time](), map[kin][]int64{}
@@ -273,12 +290,7 @@ func summarizeCopies(w *Workload) []copySummary {
 			if w.Copies[rank] || op.Kind != trace.Copy || c == nil || c.Dir == trace.Fill {
 				continue
 			}
-			k := kin{direction: c.Dir.String()}
-			for _, of := range []string{"pinned", "pageable"} {
-				if strings.Contains(strings.ToLower(op.Name), of) {
-					k.memory = of
-				}
-			}
+			k := kin{direction: c.Dir.String(), memory: w.HostMemory(op)}
 			g.add(k, op.Dur())
 			sizes[k] = append(sizes[k], c.Bytes)
 			at := sort.Search(len(computes), func(i int) bool { return computes[i].End > op.Start })

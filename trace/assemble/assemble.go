@@ -20,6 +20,7 @@
 package assemble
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
@@ -36,6 +37,7 @@ type Session struct {
 	Numbered  bool // the file numbers its events, of which none is twice in it, whatever their values
 	Builder   trace.Builder
 	Name      string
+	Record    Record // that spans are being added of
 	Processes []Process
 	Agents    []Agent
 	Runtime   string // "ROCm": of devices whose runtime the file does not state, where only one has the format
@@ -46,7 +48,6 @@ type Session struct {
 	// Tracks are what becomes lanes. Readers that know them only at the end set them all then.
 	Tracks    []Track
 	trackIDs  map[Track]int32
-	last      [numTrackKinds]int32  // the last used track of each kind
 	collects  map[trace.NameID]bool // names of kernels: whether they are of a collective library
 	kernels   []processSpan
 	commCalls []commCall                  // calls of collective libraries
@@ -61,6 +62,13 @@ type Session struct {
 	sizes    map[communicator]int // ranks of communicators
 	pointers map[communicator]int // communicators that are pointers, by order of first use
 	used     map[int32]int        // number of those in each process
+}
+
+// A Record is where a record of a profile stands.
+type Record struct {
+	File string // "": the session's name
+	Unit string // of At: a byte, a line
+	At   int64
 }
 
 // A Process is a profiled process.
@@ -103,7 +111,6 @@ const (
 	engineTrack
 	ThreadTrack
 	AnnotationTrack // ranges of a process or, with an agent, of one of its queues
-	numTrackKinds
 )
 
 // A Track becomes a lane.
@@ -138,14 +145,11 @@ type communicator struct {
 // New returns a session for a run with the given name.
 func New(name string) *Session {
 	s := &Session{
-		Name: name, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		Name: name, Record: Record{Unit: "byte"}, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
 		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
 		stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
 	}
 	s.Builder.Intern("") // name 0
-	for i := range s.last {
-		s.last[i] = trace.None
-	}
 	return s
 }
 
@@ -175,23 +179,20 @@ func Narrow(n int64) int32 {
 
 // track returns the index of a track, which is used as a lane id until Finish.
 func (s *Session) track(t Track) trace.LaneID {
-	if i := s.last[t.Kind]; i != trace.None && s.Tracks[i] == t {
-		return trace.LaneID(i)
-	}
-	i := trace.Memo(s.trackIDs, t, func() int32 { return trace.Push(&s.Tracks, t) })
-	s.last[t.Kind] = i
-	return trace.LaneID(i)
+	return trace.LaneID(trace.Memo(s.trackIDs, t, func() int32 { return trace.Push(&s.Tracks, t) }))
 }
 
-// add adds a span on a track. If it ends before it starts, add repairs it and returns
-// false.
-func (s *Session) add(span trace.Span, t Track) (id trace.SpanID, good bool) {
-	good = span.End >= span.Start
-	span.End = max(span.Start, span.End)
+// add adds a span of the record in hand on a track. One that ends before it starts is repaired.
+func (s *Session) add(span trace.Span, t Track) trace.SpanID {
+	if span.End < span.Start {
+		span.End = span.Start
+		r := &s.Record
+		s.Builder.NoteSpan(trace.SpanID(s.Builder.Len()), trace.Repaired, cmp.Or(r.File, s.Name), trace.EndsEarly, r.Unit, r.At)
+	}
 	span.Lane = s.track(t)
 	span.Parent = trace.None
 	s.first = min(s.first, span.Start)
-	return s.Builder.Add(span), good
+	return s.Builder.Add(span)
 }
 
 // A Dispatch is one kernel execution.
@@ -205,19 +206,18 @@ type Dispatch struct {
 	Comm        *trace.Comm // if the file states it: with Group, a row of the builder or trace.None; else nil
 }
 
-// AddKernel adds a kernel. It reports false if its times had to be repaired.
-func (s *Session) AddKernel(process int32, d *Dispatch) bool {
+// AddKernel adds a kernel.
+func (s *Session) AddKernel(process int32, d *Dispatch) {
 	k := trace.Kernel{Correlation: d.Correlation, Comm: trace.None, Op: trace.None, Origin: trace.None, Setup: s.Builder.AddSetup(d.Setup)}
 	span := trace.Span{Start: d.Start, End: d.End, Name: d.Name, Kind: trace.Compute, Attr: s.Builder.AddKernel(k)}
 	if d.Comm != nil || s.IsCollective(d.Name) {
 		span.Kind = trace.Collective
 	}
-	id, good := s.add(span, Track{Kind: QueueTrack, Process: process, Agent: d.Agent, other: trace.None, ID: d.Queue})
+	id := s.add(span, Track{Kind: QueueTrack, Process: process, Agent: d.Agent, other: trace.None, ID: d.Queue})
 	s.kernels = append(s.kernels, processSpan{id, process})
 	if d.Comm != nil {
 		s.stated[id] = *d.Comm
 	}
-	return good
 }
 
 // IsCollective reports whether a name belongs to a kernel of a collective library. Each name is
@@ -238,8 +238,8 @@ type Copy struct {
 	OnQueue     bool // it is shown on the queue Stream of the GPU, of two GPUs that of agent From, not on an engine
 }
 
-// AddCopy adds a copy. It reports false if its times had to be repaired.
-func (s *Session) AddCopy(process int32, c *Copy) bool {
+// AddCopy adds a copy.
+func (s *Session) AddCopy(process int32, c *Copy) {
 	near, far, dir := c.From, c.To, c.Dir
 	switch dir {
 	case trace.HostToDevice:
@@ -259,14 +259,13 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 	if c.OnQueue {
 		t = Track{Kind: QueueTrack, Process: process, Agent: near, other: trace.None, ID: c.Stream}
 	}
-	_, good := s.add(trace.Span{
+	s.add(trace.Span{
 		Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Copy,
 		Attr: s.Builder.AddCopy(trace.CopyAttr{
 			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None,
 			Op: trace.None, Origin: trace.None,
 		}),
 	}, t)
-	return good
 }
 
 // isCPU marks an agent as a CPU, as implied by a record.
@@ -316,15 +315,15 @@ type Arguments struct {
 	Peer         int32  // the other rank or the root; trace.None where there is none
 }
 
-// AddCall adds a call. It reports false if its times had to be repaired.
-func (s *Session) AddCall(process int32, c *Call) bool {
+// AddCall adds a call.
+func (s *Session) AddCall(process int32, c *Call) {
 	span := trace.Span{Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Marker, Attr: trace.None}
 	if !c.Marker {
 		span.Kind = trace.HostCall
 		span.Attr = s.Builder.AddCall(trace.Call{Correlation: c.Correlation, External: c.External, Op: c.Op - 1})
 	}
 	t := Track{Kind: ThreadTrack, Process: process, Agent: trace.None, other: trace.None, ID: c.Thread, Name: c.ThreadName}
-	id, good := s.add(span, t)
+	id := s.add(span, t)
 	if c.Collective && !c.Marker {
 		a := c.Arguments
 		if a == nil {
@@ -335,15 +334,12 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 		}
 		s.commCalls = append(s.commCalls, commCall{processSpan{id, process}, a})
 	}
-	return good
 }
 
-// AddRange adds a range of a process without thread or GPU. It reports false if its
-// times had to be repaired.
-func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Time) bool {
-	_, good := s.add(trace.Span{Start: start, End: end, Name: name, Kind: trace.Marker, Attr: trace.None},
+// AddRange adds a range of a process without thread or GPU.
+func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Time) {
+	s.add(trace.Span{Start: start, End: end, Name: name, Kind: trace.Marker, Attr: trace.None},
 		Track{Kind: AnnotationTrack, Process: process, Agent: trace.None, other: trace.None, Name: "memory"})
-	return good
 }
 
 // AddMark adds a range above a queue of an agent.

@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,11 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 )
+
+var _ = flag.Bool("update", false, "rewrite the answers of scripts")
 
 // recording makes an execution trace from lines "id caller name(schema); inputs; outputs"
 // in which a tensor is object@storage+offset:elements, of 2 bytes each.
-func recording(t *testing.T, lines string) *Execution {
+func recording(t testing.TB, lines string) *Execution {
 	t.Helper()
 	x := NewExecution("et.json")
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
@@ -66,99 +70,20 @@ func show(list []trace.Access) string {
 	return strings.Join(words, ", ")
 }
 
+// Scripts of execution traces: "accesses" shows what the operators of a recording access.
 func TestAccesses(t *testing.T) {
-	for _, c := range []struct{ name, lines, want string }{
-		{"a result is written", `
-10 1 aten::mm(Tensor self, Tensor mat2) -> Tensor; 1@2+0:4 3@4+0:4; 5@6+0:4`, "10: r 2.0[0,8), r 4.0[0,8), w 6.1[0,8)"},
-		{"a view is not", `
-10 1 aten::view(Tensor(a) self, int[] size) -> Tensor(a); 1@2+0:4; 3@2+0:4`, "10: r 2.0[0,8)"},
-		{"a slice has a range", `
-10 1 aten::mul(Tensor self, Tensor other) -> Tensor; 1@2+3:4 1@2+8:2; 5@6+0:4`, "10: r 2.0[6,14), r 2.0[16,20), w 6.1[0,8)"},
-		{"in place reads and writes", `
-10 1 aten::add_(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!); 1@2+0:4 3@4+0:4 1; 1@2+0:4`, "10: rw 2.0[0,8), r 4.0[0,8)"},
-		{"in place without a declaration, by the name", `
-10 1 aten::add_; 1@2+0:4 3@4+0:4; 1@2+0:4`, "10: rw 2.0[0,8), r 4.0[0,8)"},
-		{
-			"a copy only writes, and out does, behind the star", `
-10 1 aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!); 1@2+0:4 3@4+0:4 x; 1@2+0:4
-11 1 aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!); 1@2+0:4 3@4+0:4 5@6+0:4; 5@6+0:4`,
-			"10: w 2.0[0,8), r 4.0[0,8)\n11: r 2.0[0,8), r 4.0[0,8), w 6.0[0,8)",
-		},
-		{
-			"an address is used again: the next life", `
-10 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:4
-11 1 aten::neg(Tensor self) -> Tensor; 3@4+0:4; 5@6+0:4
-12 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 7@4+0:8`,
-			"10: r 2.0[0,8), w 4.1[0,8)\n11: r 4.1[0,8), w 6.1[0,8)\n12: r 2.0[0,8), w 4.2[0,16)",
-		},
-		{
-			"a caller returns what its callee made: the same life", `
-10 1 aten::linear(Tensor input, Tensor weight) -> Tensor; 1@2+0:4 3@4+0:4; 5@6+0:4
-11 10 aten::mm(Tensor self, Tensor mat2) -> Tensor; 1@2+0:4 3@4+0:4; 5@6+0:4
-12 1 aten::neg(Tensor self) -> Tensor; 5@6+0:4; 7@8+0:4`,
-			"10: r 2.0[0,8), r 4.0[0,8), rw 6.1[0,8)\n11: r 2.0[0,8), r 4.0[0,8), w 6.1[0,8)\n12: r 6.1[0,8), w 8.1[0,8)",
-		},
-		{"temporary storage of a callee", `
-10 1 aten::sum(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:1
-11 10 aten::empty(int[] size) -> Tensor; x; 5@6+0:2`, "10: r 2.0[0,8), w 4.1[0,2), rw 6.1[0,4)\n11: w 6.1[0,4)"},
-		{
-			"a buffer of the recording that is overwritten as a whole is another value", `
-10 1 aten::empty(int[] size) -> Tensor; x; 1@2+0:4
-11 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:4
-12 1 aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!); 5@6+0:4 7@8+0:4 1@2+0:4; 1@2+0:4
-13 1 aten::copy_(Tensor(a!) self, Tensor src) -> Tensor(a!); 9@2+0:2 5@6+0:2; 9@2+0:2`,
-			"10: w 2.1[0,8)\n11: r 2.1[0,8), w 4.1[0,8)\n12: w 2.2[0,8), r 6.0[0,8), r 8.0[0,8)\n13: w 2.2[0,4), r 6.0[0,4)",
-		},
-		{
-			"collectives: in place, out of place, one way", `
-10 1 record_param_comms; 1@2+0:4 allreduce; 1@2+0:4
-11 10 nccl:all_reduce; 1@2+0:4; 
-12 1 record_param_comms; 1@2+0:4 _allgather_base; 3@4+0:8
-13 1 record_param_comms; 1@2+0:4 send; 1@2+0:4
-14 1 record_param_comms; 1@2+0:4 recvAnySource; 1@2+0:4`,
-			"10: rw 2.0[0,8)\n11: rw 2.0[0,8)\n12: r 2.0[0,8), w 4.0[0,16)\n13: r 2.0[0,8)\n14: w 2.0[0,8)",
-		},
-		{
-			"FSDP's copy of what it gathered goes to new memory", `
-10 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:4
-11 1 fsdp::split_with_sizes_copy(Tensor all_gather_output, SymInt[] sizes, int dim, *, Tensor(a!)[] out) -> (); 5@6+0:4 x x 7@4+0:4; `,
-			"10: r 2.0[0,8), w 4.1[0,8)\n11: w 4.2[0,8), r 6.0[0,8)",
-		},
-		{
-			"Inductor: the last argument is new, the first may change", `
-9 1 aten::neg(Tensor self) -> Tensor; 9@8+0:4; 1@2+0:4
-10 1 triton_poi; 1@2+0:4 9@8+0:4 5@6+0:4 64; 
-11 1 triton_poi; 9@8+0:4 5@6+0:4; `,
-			"9: w 2.1[0,8), r 8.0[0,8)\n10: rw? 2.1[0,8), w 6.1[0,8), r 8.0[0,8)\n11: rw? 6.1[0,8), rw? 8.0[0,8)",
-		},
-		{"Inductor gives an operator a buffer that it just allocated, a program one that it has", `
-8 1 ##Call; ; 
-9 1 aten::mm.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!); 1@2+0:4 3@4+0:4; 3@4+0:4
-10 8 aten::mm.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!); 3@4+0:4 5@6+0:4; 5@6+0:4`, "9: r 2.0[0,8), w 4.0[0,8)\n10: r 4.0[0,8), w 6.1[0,8)"},
-		{
-			"callees write all results: nothing is known of the operator's own kernels", `
-10 1 symm_mem::fused(Tensor a) -> Tensor; 1@2+0:4; 5@6+0:4
-11 10 fused; ; 
-12 11 aten::empty(int[] size) -> Tensor; x; 3@6+0:4
-13 11 aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!); 1@2+0:4 1@2+0:4 3@6+0:4; 3@6+0:4`,
-			"12: w 6.1[0,8)\n13: r 2.0[0,8), w 6.2[0,8)",
-		},
-		{"an operator that declares nothing", `
-10 1 MyFunction; 1@2+0:4; 5@6+0:4`, "10: r? 2.0[0,8), w? 6.1[0,8)"},
-		{"no bytes, no storage, a number too large", `
-10 1 aten::neg(Tensor self) -> Tensor; 1@2+0:0 1@0+0:4 1@99999999999+0:4 1@2+4611686018427387904:9; 5@6+0:4`, "10: w 6.1[0,8)"},
-	} {
-		x := recording(t, c.lines)
-		var got []string
-		for i := range x.Operators {
-			if list := x.Accesses(x.Owner(int32(i))); len(list) > 0 {
-				got = append(got, fmt.Sprintf("%d: %s", x.Operators[i].ID, show(list)))
+	scripttest.Run(t, "testdata/accesses.txt", func(testing.TB) scripttest.Handler {
+		return func(t testing.TB, c scripttest.Call) string {
+			x := recording(t, c.Input)
+			var lines []string
+			for i := range x.Operators {
+				if list := x.Accesses(x.Owner(int32(i))); len(list) > 0 {
+					lines = append(lines, fmt.Sprintf("%d: %s", x.Operators[i].ID, show(list)))
+				}
 			}
+			return strings.Join(lines, "\n")
 		}
-		if d := cmp.Diff(c.want, strings.Join(got, "\n")); d != "" {
-			t.Errorf("%s: %s", c.name, d)
-		}
-	}
+	})
 }
 
 // TestExtent: strides say how far a tensor reaches.

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -50,9 +51,7 @@ func indices(n int) []int {
 func TestLinks(t *testing.T) {
 	rapidtest.Check(t, func(rt *rapid.T) {
 		check := func(r *trace.Run, ranks int) {
-			if err := trace.Validate(r); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, trace.Validate(r))
 			launched := 0
 			for _, s := range r.Spans {
 				if s.Kind != trace.Collective {
@@ -75,19 +74,14 @@ func TestLinks(t *testing.T) {
 		for _, r := range runs {
 			check(r, 1)
 		}
-		merged, err := Join(runs, "job")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		merged := must.Have(Join(runs, "job"))(rt)
 		check(merged, 3)
 		other := *merged
 		other.Name = "other"
 		both := SideBySide([]*trace.Run{merged, &other}, "both")
 		check(both, 3)
 		for _, r := range Split(both) {
-			if err := trace.Validate(r); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, trace.Validate(r))
 			if len(r.Collectives) != len(merged.Collectives) {
 				rt.Fatalf("%d collectives, want %d", len(r.Collectives), len(merged.Collectives))
 			}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -84,10 +85,7 @@ func TestMergeClocks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 2 {
-				run, err := Join(c.runs, "job")
-				if err != nil {
-					t.Fatal(err)
-				}
+				run := must.Have(Join(c.runs, "job"))(t)
 				for i, w := range c.want {
 					if got := (want{run.Ranks[i+1].Shift, run.Ranks[i+1].Uncertainty}); got != w {
 						t.Errorf("rank %d: got %v, want %v", i+1, got, w)
@@ -172,10 +170,7 @@ func TestMergeNumbersCollectivesAlike(t *testing.T) {
 	}
 	early, late := rankRun(0, 3, 1e18, ends(1, 20)...), rankRun(1, 3, 1e18, ends(3, 22)...)
 	earliest := rankRun(2, 3, 1e18, ends(0, 19)...)
-	run, err := Join([]*trace.Run{late, early, earliest}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Join([]*trace.Run{late, early, earliest}, ""))(t)
 	at := map[int64]trace.Time{}
 	for _, s := range run.Spans {
 		if c := run.Comm(s); c != nil {
@@ -216,10 +211,7 @@ func TestMergeRanks(t *testing.T) {
 		for id := range n {
 			runs = append(runs, rankRun(id, 8, 1e18, 1000*us))
 		}
-		run, err := Join(runs, "job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(Join(runs, "job"))(t)
 		if want := fmt.Sprintf("noted job: the job has 8 ranks, there are files for %d ×1\n", n); !strings.Contains(ledger(run), want) || run.Name != "job" {
 			t.Errorf("%d of 8: %s", n, ledger(run))
 		}
@@ -230,10 +222,7 @@ func TestMergeRanks(t *testing.T) {
 		r.Name, r.Ranks[0].Source = file, file
 		unnamed = append(unnamed, r)
 	}
-	run, err := Join(unnamed, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Join(unnamed, ""))(t)
 	var got []string
 	for _, k := range run.Ranks {
 		got = append(got, fmt.Sprint(k.ID, " ", k.Source))
@@ -265,10 +254,7 @@ func TestMergeKeepsEverything(t *testing.T) {
 			runs = append(runs, r)
 			want = append(want, resolved(r)...)
 		}
-		m, err := Join(runs, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(Join(runs, ""))(t)
 		got := resolved(m)
 		slices.Sort(got)
 		slices.Sort(want)
@@ -378,10 +364,7 @@ func TestMergeMemory(t *testing.T) {
 		r.Ranks[0].Memory = []trace.MemoryLevel{{At: r.Spans[0].Start, Bytes: int64(rank + 1)}, {At: r.Spans[1].End, Bytes: 7}}
 		runs = append(runs, r)
 	}
-	run, err := Join(runs, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Join(runs, ""))(t)
 	if run.Ranks[1].Shift == 0 {
 		t.Fatal("nothing is shifted")
 	}

@@ -268,7 +268,8 @@ func (x *XLA) addCalls(d *xlaDevice, steps []xlaStep) {
 		if e.correlation > 0 {
 			c.Correlation, c.Marker, c.Name = e.correlation, false, x.Builder.Intern(xlaCall(e.Name))
 		}
-		x.call(d, &c, e.At)
+		x.Record.At = e.At
+		x.AddCall(d.process, &c)
 		if e.step != "" || e.global == "" && !modules[e.runs] {
 			continue
 		}
@@ -287,18 +288,12 @@ func (x *XLA) addCalls(d *xlaDevice, steps []xlaStep) {
 			continue
 		}
 		if open != nil {
-			x.call(d, open, e.At)
+			x.AddCall(d.process, open)
 		}
 		open = &mark
 	}
 	if open != nil {
-		x.call(d, open, 0)
-	}
-}
-
-func (x *XLA) call(d *xlaDevice, c *Call, at int64) {
-	if !x.AddCall(d.process, c) {
-		x.Builder.NoteSpan(trace.SpanID(x.Builder.Len()-1), trace.Repaired, x.Name, trace.EndsEarly, "byte", at)
+		x.AddCall(d.process, open)
 	}
 }
 
@@ -322,8 +317,8 @@ func (x *XLA) addWork(d *xlaDevice) {
 	of := x.instructions(d)
 	for k := range d.work {
 		e := &d.work[k]
+		x.Record.At = e.At
 		name, stream := x.Builder.Intern(e.Name), e.stream()
-		var good bool
 		if e.node > 0 {
 			x.Session.Node(int64(e.node>>32), int64(e.node&math.MaxUint32))
 		}
@@ -339,7 +334,7 @@ func (x *XLA) addWork(d *xlaDevice) {
 					c.From, c.To = trace.None, d.agent
 				}
 			}
-			good = x.AddCopy(d.process, &c)
+			x.AddCopy(d.process, &c)
 			row := &x.Builder.Run.Copies[len(x.Builder.Run.Copies)-1]
 			row.Op, row.Uses = of[k].operator, of[k].uses
 		} else {
@@ -351,12 +346,9 @@ func (x *XLA) addWork(d *xlaDevice) {
 				Registers: details(e.kernel, "regs:")[0],
 				Shared:    Narrow(int64(details(e.kernel, "static_shared:")[0]) + int64(details(e.kernel, "dynamic_shared:")[0])),
 			}
-			good = x.AddKernel(d.process, &kernel)
+			x.AddKernel(d.process, &kernel)
 			row := &x.Builder.Run.Kernels[len(x.Builder.Run.Kernels)-1]
 			row.Op, row.Uses = of[k].operator, of[k].uses
-		}
-		if !good {
-			x.Builder.NoteSpan(trace.SpanID(x.Builder.Len()-1), trace.Repaired, x.Name, trace.EndsEarly, "byte", e.At)
 		}
 	}
 	x.addWaits(d)

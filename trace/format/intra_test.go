@@ -1,20 +1,22 @@
 package format
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/testkit/must"
+	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 )
 
-func lift(t *testing.T, json string) *trace.Run {
+var _ = flag.Bool("update", false, "rewrite the answers of scripts")
+
+func lift(t testing.TB, json string) *trace.Run {
 	t.Helper()
 	run := must.Have(chrome.Read(strings.NewReader(json), chrome.Options{File: "t.json"}))(t)
 	return liftStamps(run)
@@ -39,151 +41,11 @@ func describe(run *trace.Run) string {
 	return b.String()
 }
 
-func TestLift(t *testing.T) {
-	for _, c := range []struct{ name, json, want string }{
-		{
-			"intra-kernel profiler: nanoseconds, a slice around all",
-			`{"traceEvents":[
-			{"ph":"M","name":"process_name","pid":5,"tid":0,"args":{"name":"sm 5"}},
-			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
-			{"ph":"X","name":"total","pid":5,"tid":0,"ts":100,"dur":50},
-			{"ph":"X","name":"load_A","pid":5,"tid":0,"ts":100,"dur":10},
-			{"ph":"X","name":"compute","pid":5,"tid":0,"ts":110,"dur":30},
-			{"ph":"X","name":"store","pid":5,"tid":0,"ts":140,"dur":5}]}`,
-			`-1 queue 0.0 compute "kernel" 0-50 of 1
--1 workgroup 2.1 workgroup "total" 0-50 #2 on 5
--1 workgroup 2.1 wait "load_A" 0-10 #2 on 5
--1 workgroup 2.1 compute phase "compute" 10-40 #2 on 5
--1 workgroup 2.1 store "store" 40-45 #2 on 5
-`,
-		},
-		{
-			"intra-kernel profiler, scaled to a report of Nsight Systems",
-			`{"traceEvents":[
-			{"ph":"M","name":"process_name","pid":5,"tid":0,"args":{"name":"sm 5"}},
-			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
-			{"ph":"M","name":"process_name","pid":10003,"tid":0,"args":{"name":"[NSys] NCCL"}},
-			{"ph":"M","name":"thread_name","pid":10003,"tid":0,"args":{"name":"device 0"}},
-			{"ph":"M","name":"thread_name","pid":10003,"tid":1,"args":{"name":"device 1"}},
-			{"ph":"X","name":"load_A","pid":5,"tid":0,"ts":100.25,"dur":10.5},
-			{"ph":"X","name":"compute","pid":5,"tid":0,"ts":110.75,"dur":30.25},
-			{"ph":"X","name":"AllGather  [94us]","pid":10003,"tid":0,"ts":94100.0,"dur":94400.0,"args":{"duration_us":94.4}},
-			{"ph":"X","name":"AllGather  [92us]","pid":10003,"tid":1,"ts":94200.0,"dur":92320.0,"args":{"duration_us":92.3}}]}`,
-			`0 queue 0.0 compute "kernel" 0-40 of 1
-0 workgroup 2.1 workgroup "kernel" 0-40 #2 on 5
-0 workgroup 2.1 wait "load_A" 0-10 #2 on 5
-0 workgroup 2.1 compute phase "compute" 10-40 #2 on 5
-0 queue 1.0 collective "AllGather" 93999-188399 of 0 all_gather
-1 queue 1.0 collective "AllGather" 94099-186419 of 0 all_gather
-`,
-		},
-		{
-			"intra-kernel profiler: the other rows of a report of Nsight Systems",
-			`{"traceEvents":[
-			{"ph":"M","name":"process_name","pid":5,"tid":0,"args":{"name":"sm 5"}},
-			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
-			{"ph":"M","name":"process_name","pid":10000,"tid":0,"args":{"name":"[NSys] CUDA API"}},
-			{"ph":"M","name":"thread_name","pid":10000,"tid":0,"args":{"name":"CPU thread"}},
-			{"ph":"M","name":"process_name","pid":10001,"tid":0,"args":{"name":"[NSys] GPU Kernels"}},
-			{"ph":"M","name":"thread_name","pid":10001,"tid":7,"args":{"name":"stream 7"}},
-			{"ph":"M","name":"process_name","pid":10002,"tid":0,"args":{"name":"[NSys] Memory Ops"}},
-			{"ph":"M","name":"thread_name","pid":10002,"tid":7,"args":{"name":"stream 7"}},
-			{"ph":"X","name":"load_A","pid":5,"tid":0,"ts":1000,"dur":10000},
-			{"ph":"X","name":"compute","pid":5,"tid":0,"ts":11000,"dur":30000},
-			{"ph":"X","name":"store","pid":5,"tid":0,"ts":41000,"dur":30000},
-			{"ph":"X","name":"load_B","pid":5,"tid":0,"ts":71000,"dur":30000},
-			{"ph":"X","name":"cudaLaunchKernel  [5us]","pid":10000,"tid":0,"ts":0,"dur":5000},
-			{"ph":"X","name":"tiled_gemm  [100us]","pid":10001,"tid":7,"ts":1000,"dur":100000,"args":{"stream":7,"grid":"4x1x1","device":0}},
-			{"ph":"X","name":"relu  [9us]","pid":10001,"tid":7,"ts":110000,"dur":9000,"args":{"stream":7,"device":0}},
-			{"ph":"X","name":"DtoH 4.0MB  12.5 GB/s","pid":10002,"tid":7,"ts":120000,"dur":7000,"args":{"bytes":4194304,"kind":"DtoH","stream":7}}]}`,
-			`-1 thread 0.0 host "cudaLaunchKernel" 0-5000
--1 queue 0.0 compute "kernel" 1000-101000 of 1
--1 thread 7.0 marker "tiled_gemm" 1000-101000
--1 workgroup 2.1 workgroup "kernel" 1000-101000 #2 on 5
--1 workgroup 2.1 wait "load_A" 1000-11000 #2 on 5
--1 workgroup 2.1 compute phase "compute" 11000-41000 #2 on 5
--1 workgroup 2.1 store "store" 41000-71000 #2 on 5
--1 workgroup 2.1 wait "load_B" 71000-101000 #2 on 5
--1 queue 7.0 compute "relu" 110000-119000 of 0
--1 queue 7.1 copy "DtoH 4.0MB" 120000-127000
-`,
-		},
-		{
-			"a report of two devices: the profiler looked into one",
-			`{"traceEvents":[
-			{"ph":"M","name":"process_name","pid":5,"args":{"name":"sm 5"}},
-			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
-			{"ph":"M","name":"process_name","pid":10000,"args":{"name":"[NSys] GPU Kernels"}},
-			{"ph":"M","name":"thread_name","pid":10000,"tid":7,"args":{"name":"stream 7"}},
-			{"ph":"M","name":"thread_name","pid":10000,"tid":9,"args":{"name":"stream 9"}},
-			{"ph":"X","name":"total","pid":5,"tid":0,"ts":1000,"dur":100000},
-			{"ph":"X","name":"load","pid":5,"tid":0,"ts":1000,"dur":50000},
-			{"ph":"X","name":"gemm  [100us]","pid":10000,"tid":7,"ts":1000,"dur":100000,"args":{"stream":7,"device":0}},
-			{"ph":"X","name":"gemm  [80us]","pid":10000,"tid":9,"ts":51000,"dur":80000,"args":{"stream":9,"device":1}}]}`,
-			`-1 queue 0.0 compute "kernel" 0-100000 of 1
--1 thread 7.0 marker "gemm" 0-100000
--1 workgroup 2.1 workgroup "total" 0-100000 #2 on 5
--1 workgroup 2.1 wait "load" 0-50000 #2 on 5
-1 queue 9.0 compute "gemm" 50000-130000 of 0
-`,
-		},
-		{
-			"Proton: kernels by name",
-			`{"traceEvents":[
-			{"cat":"matmul","dur":0.124,"name":"load","ph":"X","pid":"matmul Core3 CTA0","tid":"warp 0 (line 0)","ts":0.0},
-			{"cat":"matmul","dur":0.224,"name":"mma","ph":"X","pid":"matmul Core3 CTA0","tid":"warp 0 (line 1)","ts":0.125},
-			{"cat":"add","dur":0.2,"name":"sum","ph":"X","pid":"add Core4 CTA1","tid":"warp 3 (line 0)","ts":0.5}]}`,
-			`-1 queue 0.0 compute "matmul" 0-349 of 1
--1 workgroup 0.0 workgroup "matmul" 0-349 #0 on 3
--1 workgroup 0.0 wait "load" 0-124 #0 on 3
--1 workgroup 0.0 compute phase "mma" 125-349 #0 on 3
--1 queue 0.0 compute "add" 500-700 of 1
--1 workgroup 1.3 workgroup "add" 500-700 #1 on 4
--1 workgroup 1.3 compute phase "sum" 500-700 #1 on 4
-`,
-		},
-		{
-			"NPKit: a process a rank",
-			`{"traceEvents":[
-			{"ph":"B","cat":"GPU","name":"NPKIT_EVENT_ALL_REDUCE_RING_ENTRY","pid":0,"tid":1,"ts":10.0,"args":{"rank":0}},
-			{"ph":"E","cat":"GPU","pid":0,"tid":1,"ts":20.5},
-			{"ph":"B","cat":"GPU","name":"NPKIT_EVENT_ALL_REDUCE_RING_ENTRY","pid":1,"tid":1,"ts":11.0,"args":{"rank":1}},
-			{"ph":"E","cat":"GPU","pid":1,"tid":1,"ts":21.5}]}`,
-			`0 queue 0.0 collective "kernel" 0-10500 of 1 all_reduce
-0 workgroup 1.0 workgroup "kernel" 0-10500 #1 on -1
-0 workgroup 1.0 compute phase "NPKIT_EVENT_ALL_REDUCE_RING_ENTRY" 0-10500 #1 on -1
-1 queue 0.0 collective "kernel" 1000-11500 of 1 all_reduce
-1 workgroup 1.0 workgroup "kernel" 1000-11500 #1 on -1
-1 workgroup 1.0 compute phase "NPKIT_EVENT_ALL_REDUCE_RING_ENTRY" 1000-11500 #1 on -1
-`,
-		},
-		{
-			"blocks, beside another track",
-			`{"traceEvents":[
-			{"ph":"M","name":"thread_name","pid":1,"tid":8,"args":{"name":"block 4"}},
-			{"ph":"M","name":"thread_name","pid":1,"tid":9,"args":{"name":"host"}},
-			{"ph":"X","name":"wait flag","pid":1,"tid":8,"ts":1,"dur":2},
-			{"ph":"X","name":"gemm","pid":1,"tid":8,"ts":3,"dur":2},
-			{"ph":"X","name":"step","pid":1,"tid":9,"ts":1,"dur":5}]}`,
-			`-1 thread 9.0 marker "step" 0-5000
--1 queue 0.0 compute "kernel" 0-4000 of 1
--1 workgroup 4.0 workgroup "kernel" 0-4000 #4 on -1
--1 workgroup 4.0 wait "wait flag" 0-2000 #4 on -1
--1 workgroup 4.0 compute phase "gemm" 2000-4000 #4 on -1
-`,
-		},
-		{
-			"what is none is left alone",
-			`{"traceEvents":[{"ph":"X","name":"block 3","pid":1,"tid":8,"ts":1,"dur":2},{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"stream":7}}]}`,
-			`-1 thread 8.0 marker "block 3" 0-2000
--1 queue 7.0 compute "k" 0-2000 of 0
-`,
-		},
-	} {
-		if diff := cmp.Diff(c.want, describe(lift(t, c.json))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
-	}
+// Scripts of what profilers record inside of kernels: "lift" reads a trace and shows its spans.
+func TestLiftScripts(t *testing.T) {
+	scripttest.Run(t, "testdata/intra.txt", func(testing.TB) scripttest.Handler {
+		return func(t testing.TB, c scripttest.Call) string { return describe(lift(t, c.Input)) }
+	})
 }
 
 // 12,352 slices on 32 warps of four blocks.

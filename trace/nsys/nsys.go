@@ -127,12 +127,12 @@ func (d *reader) process(global int64) int32 {
 }
 
 // call adds a call of a process that uses a GPU.
-func (d *reader) call(process int32, c *assemble.Call, row int64) (good bool) {
+func (d *reader) call(process int32, c *assemble.Call, row int64) {
 	if process == trace.None {
 		d.Builder.Note(trace.Skipped, d.Name, "a call of a process that uses no GPU", "row", row)
-		return true
+		return
 	}
-	return d.AddCall(process, c)
+	d.AddCall(process, c)
 }
 
 // gpu returns a device of a process.
@@ -165,6 +165,9 @@ func (d *reader) kernels() {
 	})
 }
 
+// memories are the kinds of memory that a copy reads and writes, as ENUM_CUDA_MEM_KIND of an export numbers them.
+var memories = [...]string{"Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"}
+
 // direction reads CUPTI's number of a direction. Exports since 2023 have them in
 // a table, older ones do not. The name is as Kineto writes it, so that both read the same.
 func direction(kind int64) (dir trace.CopyDir, name string) {
@@ -186,12 +189,15 @@ func direction(kind int64) (dir trace.CopyDir, name string) {
 func (d *reader) copies() {
 	d.Kernels(copyTable, []string{
 		"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid",
-		"dstdeviceid", "graphnodeid",
+		"dstdeviceid", "graphnodeid", "srckind", "dstkind",
 	},
 		func(r lex.Row, start, end trace.Time) {
 			process := d.process(r.Int(2))
 			d.node(process, r.Int(10))
 			dir, name := direction(r.Int(7))
+			if from, to := r.Int(11), r.Int(12); !r.Null(11) && !r.Null(12) && min(from, to) >= 0 && max(from, to) < int64(len(memories)) {
+				name += " (" + memories[from] + " -> " + memories[to] + ")"
+			}
 			c := assemble.Copy{
 				Name: d.Builder.Intern(name), From: trace.None, To: d.gpu(process, r.Int(3)), Dir: dir,
 				Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end,
@@ -275,6 +281,9 @@ func (d *reader) ranges() {
 		case r.Null(1):
 			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": a range without end: clamped to zero duration", "row", r.Number)
 			end = start
+		case end < start && process != trace.None:
+			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+trace.EndsEarly, "row", r.Number)
+			end = start
 		}
 		nccl := strings.HasPrefix(text, "nccl")
 		c := assemble.Call{
@@ -297,9 +306,7 @@ func (d *reader) ranges() {
 				d.Builder.NoteKernel(trace.Noted, d.Name, "of NCCL without a size: this export has no NVTX payloads (nsys export --type sqlite --include-json true has them)", "row", r.Number)
 			}
 		}
-		if !d.call(process, &c, r.Number) {
-			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+trace.EndsEarly, "row", r.Number)
-		}
+		d.call(process, &c, r.Number)
 	})
 }
 

@@ -38,8 +38,8 @@ CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
 INSERT INTO StringIds VALUES (1, 'void gemm<float>(float*)'), (2, 'cudaLaunchKernel_v7000'), (3, 'gemm'), (4, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'), (5, 'step');
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, "end" INTEGER, deviceId INTEGER, greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, registersPerThread INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, staticSharedMemory INTEGER, dynamicSharedMemory INTEGER);
 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 200, 1, NULL, 7, 11, %[1]d, 1, 3, 32, 4, 2, 1, 256, 1, 1, 16, 1024), (210, 300, 1, NULL, 8, 12, %[1]d, 4, 4, 96, 16, 1, 1, 512, 1, 1, 0, 0), (NULL, 1, 1, NULL, 8, 12, %[1]d, 4, 4, 96, 16, 1, 1, 512, 1, 1, 0, 0);
-CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, "end" INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcDeviceId INTEGER, dstDeviceId INTEGER);
-INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (10, 50, 1, 7, 13, %[1]d, 4096, 1, NULL, NULL), (60, 70, 1, 7, 14, %[1]d, 64, 10, 0, 1);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, "end" INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcDeviceId INTEGER, dstDeviceId INTEGER, srcKind INTEGER, dstKind INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (10, 50, 1, 7, 13, %[1]d, 4096, 1, NULL, NULL, 0, 2), (60, 70, 1, 7, 14, %[1]d, 64, 10, 0, 1, NULL, NULL);
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, "end" INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER);
 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (80, 90, %[2]d, 11, 2);
 CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER, textId INTEGER);
@@ -76,7 +76,7 @@ var nodes = fmt.Sprintf(`
 ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphNodeId INTEGER;
 ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY ADD COLUMN graphNodeId INTEGER;
 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (420, 440, 1, NULL, 8, 31, %[1]d, 4, 4, 96, 16, 1, 1, 512, 1, 1, 0, 0, 12884901893), (441, 442, 1, NULL, 8, 31, %[1]d, 1, 3, 32, 1, 1, 1, 32, 1, 1, 0, 0, 12884901894);
-INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (443, 444, 1, 8, 31, %[1]d, 64, 8, NULL, NULL, 12884901895);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (443, 444, 1, 8, 31, %[1]d, 64, 8, NULL, NULL, 2, 2, 12884901895);
 CREATE TABLE CUDA_GRAPH_NODE_EVENTS (start INTEGER, "end" INTEGER, eventClass INTEGER, globalTid INTEGER, nameId INTEGER, graphNodeId INTEGER, originalGraphNodeId INTEGER);
 INSERT INTO CUDA_GRAPH_NODE_EVENTS VALUES (203, 203, 99, %[2]d, 5, 4294967301, NULL), (207, 207, 99, %[2]d, 5, 4294967302, NULL), (250, 250, 99, %[2]d, 5, 12884901893, 4294967301), (250, 250, 99, %[2]d, 5, 12884901894, 4294967302),
 	(251, 251, 99, %[2]d, 5, 12884901895, 12884901895);
@@ -139,7 +139,7 @@ func TestReadDB(t *testing.T) {
 		b.WriteString("\n")
 	}
 	want := `3/0 thread 8 marker "step" 0-305
-3/1 queue 7 copy "Memcpy HtoD" 5-45 host to device 4096
+3/1 queue 7 copy "Memcpy HtoD (Pageable -> Device)" 5-45 host to device 4096
 3/0 thread 8 marker "here" 15-15
 3/1 engine 4 copy "Memcpy PtoP" 55-65 peer to peer 64
 3/0 thread 8 launch "cudaLaunchKernel" 75-85

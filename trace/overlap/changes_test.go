@@ -40,43 +40,6 @@ func changesDrawn(c *trace.Run, _ string) (list []string) {
 	return list
 }
 
-func TestChanges(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		a, b  []string
-		drawn []string
-		said  string
-	}{
-		{name: "nothing", a: []string{"AABBCC.", "..ggg.."}, b: []string{"AABBCC.", "..ggg.."}, said: "no operation is removed, added, moved or changed by 0.007 ms"},
-		{
-			name: "one gather less, what is behind it earlier", a: []string{"AABBCC", "gg..gg"}, b: []string{"AABBC.", "gg...."},
-			drawn: []string{"removed g 4-6", "shorter C -1 ms 4-6"}, said: "removed 1 g (-2 ms); shorter 1 C (-1 ms)",
-		},
-		{
-			name: "a reduction beside other kernels", a: []string{"AABBCCDD", "..r....."}, b: []string{"AABBCCDD", "......r."},
-			drawn: []string{"moved r +4 ms 2-3"}, said: "moved 1 r",
-		},
-		{
-			name: "later with all the others is not moved", a: []string{"ABCD.", ".r..."}, b: []string{".ABCD", "..r.."},
-			said: "no operation is removed, added, moved or changed by 0.005 ms",
-		},
-		{
-			name: "new and longer", a: []string{"AABB", "...r"}, b: []string{"AAXBBB", ".....r"},
-			drawn: []string{"added X 2-3", "longer B +1 ms 2-4"}, said: "added 1 X (+1 ms); longer 1 B (+1 ms)",
-		},
-		{
-			name: "another order", a: []string{"AABCC"}, b: []string{"BAACC"},
-			drawn: []string{"moved B -3 ms 2-3"}, said: "moved 1 B",
-		},
-	} {
-		a := operations(c.a...)
-		changes, said := ChangesOf([]trace.Rank{{ID: 0}}, a, operations(c.b...), 1e6*trace.Time(len(c.a[0])))
-		if d := changesDrawn(changes, said); !slices.Equal(d, c.drawn) || said != c.said {
-			t.Errorf("%s: %q, %q", c.name, d, said)
-		}
-	}
-}
-
 // The modules of kernels have a lane, one span for those in a row; kernels of no module and of other lanes, and collectives have none.
 func TestLayersOfChanges(t *testing.T) {
 	a := operations("AABBCCDDAA", "..gg......", "....E.....")

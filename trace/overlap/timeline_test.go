@@ -99,5 +99,3 @@ func addSpan(b *trace.Builder, row int32, kind string, s trace.Span, correlation
 	s.Lane = b.Lane(lane)
 	b.Add(s)
 }
-
-func text(t trace.Time) string { return fmt.Sprint(int64(t)) }

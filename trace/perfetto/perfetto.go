@@ -44,7 +44,7 @@ const (
 func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader) (*trace.Run, error) {
 	d := &reader{
 		Session: assemble.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
-		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{}, operators: map[string]int32{},
+		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, operators: map[string]int32{},
 	}
 	d.setFields()
 	if err := lex.Messages(r, file, "packet", maxPacket, packetField, d.packet); err != nil {
@@ -71,7 +71,6 @@ type reader struct {
 	open      map[uint64][]slice // by track: begun and not ended
 	stages    stages
 	operators map[string]int32 // numbers of rows of the builder's, from 1
-	processes map[int64]int32  // by process id
 	last      trace.Time
 	depth     int // of compressed packets in each other
 	inHand

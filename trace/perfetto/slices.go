@@ -106,17 +106,17 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 	t := trace.Memo(d.tracks, uuid, func() *track { return &track{number: int64(trace.Push(&d.order, uuid))} })
 	process := d.process(d.pid(t))
 	name := d.Builder.Intern(s.name)
-	var good bool
+	d.Record.At = s.at
 	switch category := s.category; category {
 	case "kernel_dispatch":
-		good = d.AddKernel(process, d.kernel(process, name, s, end))
+		d.AddKernel(process, d.kernel(process, name, s, end))
 	case "memory_copy":
 		c := assemble.Copy{
 			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to),
 			Dir:    trace.Direction(s.name + s.notes.operation),
 			Stream: s.notes.stream, Correlation: s.notes.correlation, Bytes: s.notes.bytes, Start: s.start, End: end,
 		}
-		good = d.AddCopy(process, &c)
+		d.AddCopy(process, &c)
 	default:
 		c := assemble.Call{
 			Name: name, Thread: t.tid, Correlation: s.notes.correlation,
@@ -134,10 +134,7 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		if !t.thread {
 			c.Thread, c.ThreadName = t.number, t.name
 		}
-		good = d.AddCall(process, &c)
-	}
-	if !good {
-		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()-1), trace.Repaired, d.Name, trace.EndsEarly, "byte", s.at)
+		d.AddCall(process, &c)
 	}
 }
 
@@ -179,7 +176,7 @@ func (d *reader) agent(process int32, name string) int32 {
 
 // process is the row of a process.
 func (d *reader) process(pid int64) int32 {
-	return trace.Memo(d.processes, pid, func() int32 { return d.Process(strconv.FormatInt(pid, 10), pid, d.Name) })
+	return d.Process(strconv.FormatInt(pid, 10), pid, d.Name)
 }
 
 // pid is the process of a track, which one of its ancestors may name.

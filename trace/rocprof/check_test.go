@@ -8,7 +8,7 @@ import (
 
 // checkRun fails unless every index of the run is valid and the spans are as
 // trace.Run promises.
-func checkRun(t *testing.T, run *trace.Run) {
+func checkRun(t testing.TB, run *trace.Run) {
 	t.Helper()
 	for i, s := range run.Spans {
 		if s.End < s.Start || s.Start < 0 || s.End > run.End {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // A File is one of the files that a profiler wrote for one process.
@@ -55,10 +56,14 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 			cure = k.cure
 			continue
 		}
-		r := csvReader{Session: s, t: t, group: name, agents: map[agentKey]int32{}}
+		r := csvReader{Session: s, t: t, group: name}
 		r.columns = findColumns(t)
 		first := s.Builder.Len()
-		if err := t.each(&s.Builder, func() { k.read(&r) }); err != nil {
+		err = t.each(&s.Builder, func() {
+			s.Record = assemble.Record{File: t.file, Unit: "line", At: t.line}
+			k.read(&r)
+		})
+		if err != nil {
 			return nil, err
 		}
 		r.kernels.noteMissing(&s.Builder, t.file, "line", t.line)

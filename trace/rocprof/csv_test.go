@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,11 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/must"
+	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
+
+var _ = flag.Bool("update", false, "rewrite the answers of scripts")
 
 // describe renders a run: ranks, then spans with what their side rows say.
 func describe(run *trace.Run) string {
@@ -56,157 +60,23 @@ func describe(run *trace.Run) string {
 
 func textFile(name, text string) File { return File{name, strings.NewReader(text)} }
 
+// Scripts of tables of rocprof: "file" is a table by the name of its file, "read" shows what those since the last "read" hold.
 func TestReadCSV(t *testing.T) {
-	const kernels7 = `"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"
-`
-	for _, c := range []struct {
-		name  string
-		files []File
-		want  string
-	}{
-		{
-			"ROCm 6.2: bare agents, segment sizes",
-			[]File{textFile("rank2_kernel_trace.csv",
-				`"Kind","Agent_Id","Queue_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp","Private_Segment_Size","Group_Segment_Size","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"
-"KERNEL_DISPATCH",1,3,69,1,16,"void f<float>(float*, int)",1451,1000,1050,0,512,64,2,1,1000,4,1
-`)},
-			`rank 2
-2/1 queue 3.0 compute "void f<float>(float*, int)" 0-50 grid [16 2 1] block [64 2 1] lds 512 vgprs 0 stream 0 corr 1451
-`,
-		},
-		{
-			"ROCm 7: kernels, copies, calls and agents of a process",
-			[]File{
-				textFile("a_kernel_trace.csv", kernels7+
-					`"KERNEL_DISPATCH","Agent 4",1,7,83,2,11,"second",22,1200,1300,512,0,8,4,16,64,1,1,128,1,1
-"KERNEL_DISPATCH","Agent 4",1,7,83,1,10,"first",21,1100,1190,0,0,8,0,16,64,1,1,64,1,1
-`),
-				textFile("a_memory_copy_trace.csv", `"Kind","Direction","Stream_Id","Source_Agent_Id","Destination_Agent_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
-"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE",0,"Agent 0","Agent 4",23,1310,1320
-"MEMORY_COPY","MEMORY_COPY_DEVICE_TO_DEVICE",0,"Agent 5","Agent 4",24,1330,1340
-`),
-				textFile("a_hip_api_trace.csv", `"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
-"HIP_RUNTIME_API_EXT","hipLaunchKernel",80,83,21,1050,1060
-"HIP_RUNTIME_API_EXT","hipGetDevice",80,83,20,1000,1010
-`),
-				textFile("a_marker_api_trace.csv", `"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
-"MARKER_CORE_API","step 1",80,83,19,1040,1080
-`),
-				textFile("a_memory_allocation_trace.csv", `"Kind","Operation","Agent_Id","Allocation_Size","Address","Correlation_Id","Start_Timestamp","End_Timestamp"
-"MEMORY_ALLOCATION","MEMORY_ALLOCATION_ALLOCATE","Agent 0",1024,"0x7f",1,1020,1030
-`),
-				textFile("a_agent_info.csv", `"Node_Id","Logical_Node_Id","Agent_Type","Wave_Front_Size","Cu_Count","Lds_Size_In_Kb","Max_Waves_Per_Cu","Name","Product_Name"
-0,0,"CPU",0,64,0,0,"EPYC","EPYC"
-4,4,"GPU",64,304,64,32,"gfx942","MI300X"
-5,5,"GPU",64,304,64,32,"gfx942","MI300X"
-`),
-				textFile("a_kernel_stats.csv", `"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"
-"first",1,90,90.0,50.0,90,90,0.0
-`),
-			},
-			`rank -1 MI300X
--1/0 thread 83.0 host "hipGetDevice" 0-10
--1/0 annotation 0.0 marker "MEMORY_ALLOCATION_ALLOCATE" 20-30
--1/0 thread 83.0 marker "step 1" 40-80
--1/0 thread 83.0 launch "hipLaunchKernel" 50-60 in "step 1"
--1/0 queue 1.0 compute "first" 100-190 grid [1 1 1] block [64 1 1] lds 0 vgprs 8 stream 7 corr 21
--1/0 queue 1.0 compute "second" 200-300 grid [2 1 1] block [64 1 1] lds 512 vgprs 12 stream 7 corr 22
--1/0 engine 1.0 copy "MEMORY_COPY_HOST_TO_DEVICE" 310-320 host to device bytes 0 corr 23
--1/0 engine 4.0 copy "MEMORY_COPY_DEVICE_TO_DEVICE" 330-340 peer to peer bytes 0 corr 24
-noted a_kernel_stats.csv: statistics: it has no times ×1  [0]
-`,
-		},
-		{
-			"rocpd's CSV: two processes, other capitals",
-			[]File{textFile("out_kernel_trace.csv",
-				`"Guid","Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp","Lds_Block_Size","Scratch_Size","Vgpr_Count","Accum_Vgpr_Count","Sgpr_Count","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"
-"bb","KERNEL_DISPATCH","GPU 1",1,7,83,2,11,"b",22,1200,1300,512,0,8,4,16,64,1,1,128,1,1
-"aa","KERNEL_DISPATCH","GPU 0",1,7,82,2,11,"a",22,1210,1310,512,0,8,4,16,64,1,1,128,1,1
-`)},
-			`rank 0
-rank 1
-1/1 queue 1.0 compute "b" 0-100 grid [2 1 1] block [64 1 1] lds 512 vgprs 12 stream 7 corr 22
-0/0 queue 1.0 compute "a" 10-110 grid [2 1 1] block [64 1 1] lds 512 vgprs 12 stream 7 corr 22
-noted test: ranks are numbered by process and GPU: the files have no rank ids ×1  [0]
-`,
-		},
-		{
-			"rocprof v1: scalar grids, raw quotes, a lost counter",
-			[]File{textFile("results.csv",
-				`Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,obj,SQ_WAVES,DispatchNs,BeginNs,EndNs,CompleteNs,DurationNs
-0,"f("x") [clone .kd]",8,0,0,2046,2046,1000,256,0,0,16,4,32,64,"0x0","0x7f",None,100,110,140,150,30
-`)},
-			`rank -1
--1/8 queue 0.0 compute "f(\"x\") [clone .kd]" 0-30 grid [4 1 1] block [256 1 1] lds 0 vgprs 20 stream 0 corr 0
-`,
-		},
-		{
-			"rocprofv2: no quotes, an empty line after the header, Stop_Timestamp",
-			[]File{
-				textFile("results_9.csv", "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,Accum_VGPR,SGPR,Wave_Size,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID\n"+
-					"1,2,3,9,9,512,256,1024,0,16,0,32,64,\"k 'q'\",1000,1100,5\n"),
-				textFile("hip_api_trace_9.csv", "Domain,Function,Start_Timestamp,End_Timestamp,Correlation_ID\n\nHIP_API_DOMAIN,hipLaunchKernel,900,950,5\n"),
-				textFile("async_copy_trace_9.csv", "Domain,Operation,Start_Timestamp,Stop_Timestamp,Correlation_ID\n\nHSA_OPS_DOMAIN,CopyDeviceToHost,1200,1300,6\n"),
-				textFile("roctx_trace_9.csv", "Domain,ROCTX_ID,Message,Timestamp\n\nROCTX_DOMAIN,1,here,1250\n"),
-			},
-			`rank -1
--1/0 thread 0.0 launch "hipLaunchKernel" 0-50
--1/2 queue 3.0 compute "k 'q'" 100-200 grid [2 1 1] block [256 1 1] lds 1024 vgprs 16 stream 0 corr 5
--1/0 engine 2.0 copy "CopyDeviceToHost" 300-400 device to host bytes 0 corr 6
--1/0 thread 0.0 marker "here" 350-350
-`,
-		},
-		{
-			"counters: one row a counter",
-			[]File{textFile("x_counter_collection.csv",
-				`"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id","Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"
-1,1,"Agent 1",1,15,15,1024,17,"k",64,0,0,8,0,16,"SQ_WAVES",16.0,500,600
-1,1,"Agent 1",1,15,15,1024,17,"k",64,0,0,8,0,16,"SQ_BUSY",99.0,500,600
-`)},
-			`rank -1
--1/1 queue 1.0 compute "k" 0-100 grid [16 1 1] block [64 1 1] lds 0 vgprs 8 stream 0 corr 1
-skipped x_counter_collection.csv: further counters of a dispatch ×1 line [3]
-noted x_counter_collection.csv: kernels ran serially while counters were read: the overlap is not that of the program ×1  [0]
-`,
-		},
-		{
-			"one process, two GPUs",
-			[]File{textFile("k.csv", kernels7+
-				`"KERNEL_DISPATCH","Agent 5",1,7,83,2,11,"b",22,1200,1300,0,0,8,4,16,64,1,1,64,1,1
-"KERNEL_DISPATCH","Agent 4",1,7,83,1,11,"a",22,1200,1300,0,0,8,4,16,64,1,1,64,1,1
-`)},
-			`rank 0
-rank 1
-0/4 queue 1.0 compute "a" 0-100 grid [1 1 1] block [64 1 1] lds 0 vgprs 12 stream 7 corr 22
-1/5 queue 1.0 compute "b" 0-100 grid [1 1 1] block [64 1 1] lds 0 vgprs 12 stream 7 corr 22
-noted test: ranks are numbered by process and GPU: the files have no rank ids ×1  [0]
-`,
-		},
-		{
-			"what cannot be",
-			[]File{textFile("k.csv", kernels7+
-				`"KERNEL_DISPATCH","Agent 4",1,7,83,2,11,"b",22,1300,1200,0,0,8,4,16,64,1,1,64,1,1
-"KERNEL_DISPATCH","Agent 4",1,7,83,2,11,"b",22,-5,1200,0,0,8,4,16,64,1,1,64,1,1
-"KERNEL_DISPATCH","Agent 4",1,7,83,2,11,"b",22,130
-`)},
-			`rank -1
--1/4 queue 1.0 compute "b" 0-0 grid [1 1 1] block [64 1 1] lds 0 vgprs 12 stream 7 corr 22
-skipped k.csv: row with more or fewer fields than the header ×1 line [4]
-skipped k.csv: start or end is not a time ×1 line [3]
-repaired k.csv: ends before it starts: clamped to zero duration ×1 line [2]
-`,
-		},
-	} {
-		run, err := ReadCSV("test", c.files...)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
+	scripttest.Run(t, "testdata/csv.txt", func(testing.TB) scripttest.Handler {
+		var files []File
+		return func(t testing.TB, c scripttest.Call) string {
+			if c.Name == "file" {
+				files = append(files, textFile(c.Text, c.Input))
+				return ""
+			}
+			run, err := ReadCSV("test", files...)
+			if files = nil; err != nil {
+				return err.Error()
+			}
+			checkRun(t, run)
+			return describe(run)
 		}
-		checkRun(t, run)
-		if diff := cmp.Diff(c.want, describe(run)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
-	}
+	})
 }
 
 // RCCL's kernels do not name their operation; its calls do.

@@ -12,24 +12,14 @@ type csvReader struct {
 	*assemble.Session
 	t       *table
 	columns csvColumns
-	group   string             // key of the process, where records do not name theirs
-	agents  map[agentKey]int32 // rows that agentOf has looked up
-	seen    map[int64]bool     // counters: dispatches that are in
+	group   string         // key of the process, where records do not name theirs
+	seen    map[int64]bool // counters: dispatches that are in
 	kernels numbered
-	domain  domain // of the last call
 	events  []hipEvent
 }
 
-type agentKey struct {
-	process int32
-	key     string
-}
-
 // A domain is the API that a call belongs to.
-type domain struct {
-	name         string
-	marker, rccl bool
-}
+type domain struct{ marker, rccl bool }
 
 // csvColumns are the positions of the columns of every kind of table;
 // trace.None for one that the file lacks.
@@ -117,14 +107,7 @@ func (r *csvReader) agentOf(process int32, column int) int32 {
 	if f == "" {
 		return trace.None
 	}
-	return trace.Memo(r.agents, agentKey{process, f}, func() int32 { return r.Agent(process, f) })
-}
-
-// checked notes a record whose times had to be repaired.
-func (r *csvReader) checked(good bool) {
-	if !good {
-		r.Builder.NoteSpan(trace.SpanID(r.Builder.Len()-1), trace.Repaired, r.t.file, trace.EndsEarly, "line", r.t.line)
-	}
+	return r.Agent(process, f)
 }
 
 // numbered is the numbers of the dispatches of a table of kernels, which a process counts without gaps.
@@ -180,7 +163,7 @@ func (r *csvReader) kernel() {
 	}
 	setGrid(&d.Setup, grid, workgroup)
 	r.Node(r.count(c.graph), r.count(c.node))
-	r.checked(r.AddKernel(p, &d))
+	r.AddKernel(p, &d)
 }
 
 // setGrid sets grid and block of a kernel whose grid is in work-items, as in
@@ -225,7 +208,7 @@ func (r *csvReader) copied() {
 		Start:       start,
 		End:         end,
 	}
-	r.checked(r.AddCopy(p, &c))
+	r.AddCopy(p, &c)
 }
 
 // direction reads the direction of a copy or fill. Whether a copy between devices crosses from one
@@ -242,33 +225,30 @@ func (r *csvReader) called() {
 	if !ok {
 		return
 	}
-	if name := r.t.field(r.columns.domain); name != r.domain.name {
-		r.domain = domainOf(name)
-	}
-	r.checked(r.AddCall(r.process(), &assemble.Call{
+	in := domainOf(r.t.field(r.columns.domain))
+	r.AddCall(r.process(), &assemble.Call{
 		Name:        r.Builder.Intern(r.t.field(r.columns.name)),
 		Thread:      r.count(r.columns.thread),
 		Correlation: r.count(r.columns.correlation),
 		Start:       start,
 		End:         end,
-		Marker:      r.domain.marker,
-		Collective:  r.domain.rccl,
-	}))
+		Marker:      in.marker,
+		Collective:  in.rccl,
+	})
 }
 
 func domainOf(name string) domain {
-	return domain{name, strings.HasPrefix(name, "MARKER") || strings.HasPrefix(name, "ROCTX"), strings.HasPrefix(name, "RCCL")}
+	return domain{strings.HasPrefix(name, "MARKER") || strings.HasPrefix(name, "ROCTX"), strings.HasPrefix(name, "RCCL")}
 }
 
 // marked reads a marker of rocprofv2, which has one time.
 func (r *csvReader) marked() {
-	r.domain = domain{marker: true}
 	at, _, ok := r.startEnd()
 	if ok {
-		r.checked(r.AddCall(r.process(), &assemble.Call{
+		r.AddCall(r.process(), &assemble.Call{
 			Name:  r.Builder.Intern(r.t.field(r.columns.name)),
 			Start: at, End: at, Marker: true,
-		}))
+		})
 	}
 }
 
@@ -289,7 +269,7 @@ func (r *csvReader) event() {
 // memory reads allocations of memory and of scratch memory.
 func (r *csvReader) memory() {
 	if start, end, ok := r.startEnd(); ok {
-		r.checked(r.AddRange(r.process(), r.Builder.Intern(r.t.field(r.columns.direction)), start, end))
+		r.AddRange(r.process(), r.Builder.Intern(r.t.field(r.columns.direction)), start, end)
 	}
 }
 

@@ -43,9 +43,6 @@ type resultsReader struct {
 	events  []hipEvent
 	graphs  []assemble.Call // launches of graphs
 	kernels numbered
-
-	handle                int64 // the agent that was looked up last
-	handleOf, handleAgent int32
 }
 
 // A symbol is a kernel as its code object describes it.
@@ -205,9 +202,10 @@ func (j *resultsReader) records(kind string) {
 				note = j.Builder.NoteKernel
 			}
 			note(trace.Skipped, j.Name, "record without a time", "byte", at)
-		} else if !j.add(kind, &r) {
-			j.Builder.NoteSpan(trace.SpanID(j.Builder.Len()-1), trace.Repaired, j.Name, trace.EndsEarly, "byte", at)
+			return
 		}
+		j.Record.At = at
+		j.add(kind, &r)
 	})
 }
 
@@ -231,12 +229,11 @@ func (r *record) members(s *lex.Scanner) map[string]any {
 	return all
 }
 
-// add adds the span of a record; it reports false if its times had to be repaired.
-func (j *resultsReader) add(kind string, r *record) bool {
+// add adds the span of a record.
+func (j *resultsReader) add(kind string, r *record) {
 	id := trace.SpanID(j.Builder.Len())
 	start, end := trace.Time(r.start), trace.Time(r.end)
 	wants := unnamed{span: id, kind: r.kind, operation: r.operation}
-	var good bool
 	switch kind {
 	case "kernel_dispatch":
 		d := &r.dispatch
@@ -245,7 +242,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		d.Correlation, d.Shared = r.correlation, assemble.Narrow(r.shared)
 		setGrid(&d.Setup, r.grid, r.workgroup)
 		j.Node(r.graph, r.node)
-		good = j.AddKernel(j.process, d)
+		j.AddKernel(j.process, d)
 		wants = unnamed{span: id, kernel: true, operation: r.kernel}
 	case "memory_copy":
 		c := assemble.Copy{
@@ -254,21 +251,21 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		}
 		c.Dir = j.Between(c.From, c.To)
 		j.Node(r.graph, r.node)
-		good = j.AddCopy(j.process, &c)
+		j.AddCopy(j.process, &c)
 	case "hip_event":
 		j.events = append(j.events, hipEvent{
 			j.process, j.agentOf(r.agent), r.dispatch.Queue, r.sourceQueue, r.dispatch.Stream, r.event,
 			r.correlation, start, max(start, end),
 		})
-		return true
+		return
 	case "hip_graph":
 		j.graphs = append(j.graphs, assemble.Call{
 			Name: j.Builder.Intern("hipGraphLaunch"), Thread: r.thread,
 			Correlation: r.correlation, Start: start, End: end,
 		})
-		return true
+		return
 	case "memory_allocation", "scratch_memory":
-		good = j.AddRange(j.process, 0, start, end)
+		j.AddRange(j.process, 0, start, end)
 	default:
 		c := assemble.Call{
 			Thread: r.thread, Correlation: r.correlation, Start: start, End: end,
@@ -277,23 +274,17 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		if c.Marker {
 			wants.marker = r.correlation
 		}
-		good = j.AddCall(j.process, &c)
+		j.AddCall(j.process, &c)
 	}
 	j.unnamed = append(j.unnamed, wants)
-	return good
 }
 
-// agentOf returns the agent with a handle, or trace.None for no agent. Kernels
-// of a process run on few of them.
+// agentOf returns the agent with a handle, or trace.None for no agent.
 func (j *resultsReader) agentOf(handle int64) int32 {
 	if handle == 0 {
 		return trace.None
 	}
-	if handle != j.handle || j.handleOf != j.process {
-		j.handle, j.handleOf = handle, j.process
-		j.handleAgent = j.Agent(j.process, strconv.FormatInt(handle, 10))
-	}
-	return j.handleAgent
+	return j.Agent(j.process, strconv.FormatInt(handle, 10))
 }
 
 // nameAll names what could not be named before the end of the process.

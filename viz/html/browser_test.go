@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // browser finds Chromium. Without one the test is skipped, or fails where
@@ -82,9 +84,7 @@ func visit(t *testing.T, page, body string, value any, flags ...string) probe {
 	page = strings.Replace(page, "<title>", "<script>"+script+"</script><title>", 1)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "report.html")
-	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(page), 0o644))
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	args := append(append(quiet(filepath.Join(dir, "profile")),
@@ -102,9 +102,7 @@ func visit(t *testing.T, page, body string, value any, flags ...string) probe {
 		t.Fatalf("the page did not come to its end\n%s", console.String())
 	}
 	var p probe
-	if err := json.Unmarshal([]byte(stdhtml.UnescapeString(string(m[1]))), &p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(stdhtml.UnescapeString(string(m[1]))), &p))
 	for _, line := range strings.Split(console.String(), "\n") {
 		if strings.Contains(line, "CONSOLE") {
 			p.Console += line + "\n"
@@ -411,19 +409,13 @@ func TestPictures(t *testing.T) {
 	browser(t)
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
-	if err := os.WriteFile(page, []byte(render(t, sample())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(page, []byte(render(t, sample())), 0o600))
 	picture := func(address, name, width, height string, part ...string) []byte {
 		file := filepath.Join(dir, name)
 		if out, err := exec.Command("../../samples/pictures/picture.sh", append([]string{page + address, file, width, height}, part...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return must.Have(os.ReadFile(file))(t)
 	}
 	size := func(name string, text []byte) image.Point {
 		c, err := png.DecodeConfig(bytes.NewReader(text))

@@ -17,14 +17,13 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func render(t testing.TB, rep Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, rep); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, rep))
 	return b.String()
 }
 
@@ -37,23 +36,15 @@ func document(t testing.TB, page string) data {
 		t.Fatal("the page has no data")
 	}
 	var d data
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &d))
 	return d
 }
 
 // spans reads a panel's spans as page/data.js does.
 func spans(t testing.TB, p *panel) []segment {
 	t.Helper()
-	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(p.Spans)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Have(gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(p.Spans))))(t)
+	b := must.Have(io.ReadAll(z))(t)
 	read := func(f func([]byte) (int64, int)) int64 {
 		v, n := f(b)
 		if n <= 0 {
@@ -113,6 +104,9 @@ func dump(t testing.TB, d data, p *panel, detail func(int32) string) string {
 			fmt.Fprintf(&b, "  %s", r.Label)
 			if r.Cluster {
 				b.WriteString(" (new cluster)")
+			}
+			if r.Of != "" {
+				b.WriteString(" of " + r.Of)
 			}
 			b.WriteString("\n")
 			for _, g := range all[:r.Spans+r.Marks] {
@@ -200,9 +194,7 @@ func TestSelfContained(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := Write(&b, sample()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, sample()))
 	if !strings.Contains(b.String(), base64.StdEncoding.EncodeToString(library)) || !strings.Contains(unpack(library), "Licensed to the Apache Software Foundation") {
 		t.Error("a report does not carry ECharts and its notice")
 	}
@@ -221,9 +213,7 @@ func TestWithoutScripts(t *testing.T) {
 // A report can be shown in a terminal.
 func TestReportIsPlain(t *testing.T) {
 	var b strings.Builder
-	if err := Write(&b, hostile()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, hostile()))
 	for _, r := range b.String() {
 		if !guard.Safe(r) && r != '\n' && r != '\t' {
 			t.Fatalf("%U is in a report", r)
@@ -236,10 +226,7 @@ const asset = "pPi0zxBAoDu6+JXW/C68UZLvBUUtU+7zonhif43rqj7pxsGyqyqzcian2Rj37Rss"
 
 // The pins agree, and the lock file holds hashes and no place to download from.
 func TestPins(t *testing.T) {
-	lock, err := os.ReadFile("package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Have(os.ReadFile("package-lock.json"))(t)
 	if bytes.Contains(lock, []byte(`"resolved"`)) {
 		t.Error("package-lock.json names a host")
 	}

@@ -175,7 +175,7 @@ func (r *Replayed) settings(con *cli.Console, m machine.Machine, opts replay.Opt
 		}
 		sel = append(sel, serving...)
 	}
-	schedules, err := engines.OfSchedules(r.workload, false)
+	schedules, err := engines.OfSchedules(r.workload, &m, false)
 	if err != nil {
 		return nil, err
 	}
