@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-
 	"github.com/overlapse/overlapse/trace/guard"
 )
 

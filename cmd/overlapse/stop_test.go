@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 )
 

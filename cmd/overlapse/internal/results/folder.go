@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/viz/html"

@@ -45,7 +45,7 @@ func setOf(t *testing.T, name string) []Row {
 // results are the calibrations that several tests look at.
 var results = map[string]Calibrated{}
 
-// calibrated is Calibrate, once for each profile's own rows.
+// calibrated is CalibrateMachine, once for each profile's own rows.
 func calibrated(t *testing.T, rows []Row, base machine.Machine) Calibrated {
 	t.Helper()
 	return trace.Memo(results, base.Name, func() Calibrated { return must.Have(CalibrateMachine(rows, base))(t) })
@@ -68,7 +68,7 @@ func TestShippedAreCalibrated(t *testing.T) {
 		}
 		var want bytes.Buffer
 		must.Do(t, machine.WriteYAML(res.Machine, &want))
-		golden(t, "../machine/profiles/"+name+".yaml", want.String())
+		golden(t, "../profiles/"+name+".yaml", want.String())
 	}
 }
 
