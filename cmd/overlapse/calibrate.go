@@ -15,12 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -70,7 +68,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	gpu := ""
 	for _, name := range o.files {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			if file := filepath.Join(name, "rows.jsonl"); input.IsFile(file) {
+			if file := filepath.Join(name, "rows.jsonl"); cli.IsFile(file) {
 				check = append(check, file)
 			}
 			if gpu, err = gpuOf(filepath.Join(name, "machine.json")); err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/samples"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -70,12 +69,12 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 	}
 	site, err := os.MkdirTemp("", "overlapse-*")
 	if err != nil {
-		return input.WithoutPath(err)
+		return cli.WithoutPath(err)
 	}
 	defer func() { _ = os.RemoveAll(site) }()
 	for name, text := range map[string]string{"overlapse_capture.py": string(samples.CaptureScript), "sitecustomize.py": sitecustomize} {
 		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o666); err != nil {
-			return input.WithoutPath(err)
+			return cli.WithoutPath(err)
 		}
 	}
 	env := append(os.Environ(),
@@ -98,7 +97,7 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 		return err
 	}
 	if failed != nil {
-		failed = fmt.Errorf("%s: %w", cli.ShellWords(run), input.WithoutPath(failed))
+		failed = fmt.Errorf("%s: %w", cli.ShellWords(run), cli.WithoutPath(failed))
 	}
 	return a.captured(ctx, o, failed)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -27,7 +26,7 @@ func TestStepResults(t *testing.T) {
 	size := func(o replayOptions) (bytesWritten int64, notes string) {
 		var out, stderr bytes.Buffer
 		a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
-		o.Flags, o.format, o.ranks = input.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
+		o.Flags, o.format, o.ranks = cli.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -57,8 +56,8 @@ func isDir(path string) bool {
 func TestShownRuns(t *testing.T) {
 	var out, stderr bytes.Buffer
 	a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
-	q := input.Flags{Path: "../../samples/llama70b-fc2-allreduce", Strategy: "all"}
-	sel, w, m, err := input.Prepare(&a.Reader, q, engines.ParseSelection)
+	q := cli.Flags{Path: "../../samples/llama70b-fc2-allreduce", Strategy: "all"}
+	sel, w, m, err := cli.Prepare(&a.Reader, q, engines.ParseSelection)
 	if err != nil {
 		t.Fatal(err)
 	}

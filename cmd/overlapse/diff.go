@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
@@ -17,7 +16,7 @@ import (
 
 // diffOptions are the flags of `overlapse diff`.
 type diffOptions struct {
-	input.Flags
+	cli.Flags
 	format string
 	output string
 	above  float64
@@ -135,14 +134,14 @@ func (a *app) withoutProfiler(ctx context.Context, o diffOptions, paths []string
 	var took [2]map[string]trace.Time
 	for i, path := range paths {
 		o.Path, o.Strategy, took[i] = path, "captured", map[string]trace.Time{}
-		sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+		sel, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 		switch { // else times are as they were recorded, also where the lateness of ranks that were not captured is a guess
 		case err != nil && o.predicted != "":
 			return err
 		case err != nil, o.predicted == "" && w.Captured < len(w.Ranks):
 			return nil //nolint:nilerr // what cannot be replayed can be compared
 		}
-		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, false, false)
+		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: cli.StopFunc(ctx)}, false, false)
 		if err != nil {
 			return err
 		}
@@ -156,14 +155,14 @@ func (a *app) withoutProfiler(ctx context.Context, o diffOptions, paths []string
 // diffStrategies replays a trace under two strategies.
 func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d results.Difference, err error) {
 	o.Path = path
-	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	sel, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return d, err
 	}
 	if len(sel) != 2 {
 		return d, cli.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
-	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, true, false)
+	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: cli.StopFunc(ctx)}, true, false)
 	if err != nil {
 		return d, err
 	}

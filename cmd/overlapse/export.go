@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/trace"
@@ -89,7 +88,7 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	if o.isolated && (o.to != "kineto" || o.strategy != "") {
 		return cli.Errorf("--isolated needs --to kineto, and no --strategy: it copies captured profiles (see overlapse export --help)")
 	}
-	if o.machine != "" && o.strategy == "" && !o.isolated && !input.IsYAML(o.path) {
+	if o.machine != "" && o.strategy == "" && !o.isolated && !cli.IsYAML(o.path) {
 		return cli.Errorf("--machine needs --strategy, --isolated or a workload file: a trace is exported as measured (see overlapse export --help)")
 	}
 	if o.to == "kineto" {
@@ -121,7 +120,7 @@ func (a *app) writeOut(output string, write func(io.Writer) error) error {
 }
 
 func (a *app) reportCommand() *cobra.Command {
-	var o input.Flags
+	var o cli.Flags
 	var output string
 	c := &cobra.Command{
 		Use:   "report PATH...",
@@ -141,13 +140,13 @@ timeline, the pprof profiles and the results as JSON.`,
 	return c
 }
 
-func (a *app) writeReport(ctx context.Context, o input.Flags, output string) error {
-	sel, w, m, err := input.Prepare(&a.Reader, o, engines.ParseSelection)
+func (a *app) writeReport(ctx context.Context, o cli.Flags, output string) error {
+	sel, w, m, err := cli.Prepare(&a.Reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
 	opts := results.Recording(0)
-	opts.Usage, opts.Stop = true, input.StopFunc(ctx)
+	opts.Usage, opts.Stop = true, cli.StopFunc(ctx)
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, true, o.Strategy == "all")
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -34,15 +33,15 @@ func (a *app) exported(ctx context.Context, o exportOptions) (*trace.Run, *chrom
 		run, err := a.One(o.path, o.machine)
 		return run, nil, err
 	}
-	flags := input.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}
-	sel, w, m, err := input.Prepare(&a.Reader, flags, engines.ParseSelection)
+	flags := cli.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}
+	sel, w, m, err := cli.Prepare(&a.Reader, flags, engines.ParseSelection)
 	if err == nil && len(sel) != 1 {
 		err = cli.Errorf("--strategy %q: give one strategy to write, not %d", o.strategy, len(sel))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := engines.Run(w, m, sel[0], flags.Scenario(), replay.Options{To: trace.Infinity, Stop: input.StopFunc(ctx)})
+	out, err := engines.Run(w, m, sel[0], flags.Scenario(), replay.Options{To: trace.Infinity, Stop: cli.StopFunc(ctx)})
 	if err == nil && out.Result == nil {
 		err = cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
 	}
@@ -86,7 +85,7 @@ func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
 // writeProfiles writes the files of ranks into a folder, all of them or none. A folder that is there must have been written so.
 func (a *app) writeProfiles(dir string, names []string, write func(w io.Writer, i int) error) error {
 	own := func(name string) bool { return slices.Contains(names, name) }
-	if err := input.Replaceable(dir, names[0], own); err != nil {
+	if err := cli.Replaceable(dir, names[0], own); err != nil {
 		return err
 	}
 	return a.files.Folder(dir, names, write)
@@ -115,12 +114,12 @@ type aloneSums struct {
 // exportIsolated copies the profile of every rank with the durations that kernels take alone,
 // and prints the settings of inductor's overlap scheduling that the prediction favours.
 func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
-	flags := input.Flags{Path: o.path, Machine: o.machine, Strategy: "captured,bulk,multistream"}
-	sel, w, m, err := input.Prepare(&a.Reader, flags, engines.ParseSelection)
+	flags := cli.Flags{Path: o.path, Machine: o.machine, Strategy: "captured,bulk,multistream"}
+	sel, w, m, err := cli.Prepare(&a.Reader, flags, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
-	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, false, false)
+	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: cli.StopFunc(ctx)}, false, false)
 	if err != nil {
 		return err
 	}
@@ -130,7 +129,7 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	var from, names []string
 	for i := range w.Run.Ranks {
 		source := w.Run.Ranks[i].Source
-		if !input.IsFile(source) {
+		if !cli.IsFile(source) {
 			return fmt.Errorf("%s: is no file that can be copied (give the profiles themselves, not an archive or standard input)",
 				cmp.Or(source, o.path))
 		}
@@ -247,7 +246,7 @@ func withProfile(path string, read func(io.Reader) error) error {
 	}
 	z, err := gzip.NewReader(in)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, input.WithoutPath(err))
+		return fmt.Errorf("%s: %w", path, cli.WithoutPath(err))
 	}
 	return cmp.Or(read(z), z.Close())
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -116,11 +115,11 @@ func checkOutput(command, out, in string) error {
 	const cure = "(give another path)"
 	beside := map[string]string{"validate": ".md", "calibrate": ".yaml"}[command] // what a folder of inputs may get
 	switch {
-	case input.Same(out, in):
+	case cli.Same(out, in):
 		return cli.Errorf("--output %s: is an input, which it would replace %s", out, cure)
-	case input.Within(out, in) && (beside == "" || filepath.Ext(out) != beside):
+	case cli.Within(out, in) && (beside == "" || filepath.Ext(out) != beside):
 		return cli.Errorf("--output %s: lies in the input %s, which would have another file %s", out, in, cure)
-	case command == "replay" && input.Within(in, out):
+	case command == "replay" && cli.Within(in, out):
 		return cli.Errorf("--output %s: holds the input %s, which it would replace %s", out, in, cure)
 	}
 	return nil

@@ -73,9 +73,8 @@ var folders = map[string]folder{
 	"cmd/overlapse/internal/cli": {height: command + 1, spawns: true, uses: []string{
 		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag",
 	}},
-	"cmd/overlapse/internal/input":   {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/internal/results": {height: command + 3},
-	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{
+	"cmd/overlapse/internal/results": {height: command + 2},
+	"cmd/overlapse": {height: command + 3, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text", "github.com/modelcontextprotocol/go-sdk",
 		"github.com/goccy/go-yaml",
 	}},
@@ -177,7 +176,7 @@ func TestHeightRules(t *testing.T) {
 		{"replay/a.go", `import "` + module + `/replay/workload"`, "replay/a.go:1: imports replay/workload: height 3 from height 3"},
 		{"viz/tui/a.go", `import "` + module + `/replay/machine"`, "viz/tui/a.go:1: imports replay/machine: views know runs only"},
 		{"engines/a.go", `import "` + module + `/viz/layout"`, "engines/a.go:1: imports viz/layout: only views and the command draw"},
-		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 14 from height 6"},
+		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 12 from height 6"},
 		{"trace/a.go", `import "` + module + `/internal/util"`, "trace/a.go:1: imports internal/util: a folder without a height"},
 		{"internal/util/a.go", ``, "internal/util/a.go: a folder without a height"},
 		{"samples/other/a.go", ``, "samples/other/a.go: a folder without a height"},

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/replay/lift"
 )
@@ -45,7 +44,7 @@ pairs of computation and communication that a strategy can overlap; the states o
 	f.BoolVar(&o.All, "all", false, "also print the evidence for pairs, tiles and dependencies, every step, and the file of each rank")
 	f.BoolVar(&o.Ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	cli.IntFlag(f, &o.Top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each table; 0: all")
-	input.DataflowFlag(c, &o.dataflow)
+	cli.DataflowFlag(c, &o.dataflow)
 	f.BoolVar(&o.Explain, "explain", false, "also print the definition of every metric")
 	return c
 }
@@ -60,7 +59,7 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(12)
-	corrections, err := input.ReadCorrections(o.dataflow)
+	corrections, err := cli.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
 	}
@@ -68,15 +67,15 @@ func (a *app) inspect(o inspectOptions) error {
 	w, err := lift.Workload(run, lift.Options{Dataflow: corrections, WithoutHosts: true})
 	done()
 	if err != nil {
-		return input.LiftError(o.path, err)
+		return cli.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
-	on := input.KnownMachine(w)
+	on := cli.KnownMachine(w)
 	if on != nil {
 		lift.Shapes(w, on)
 		w.Slow = lift.SlowCollectives(w, on)
 	}
-	if o.machine != "" && !input.IsYAML(o.path) {
+	if o.machine != "" && !cli.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
 		if err != nil {
 			return err
@@ -91,7 +90,7 @@ func (a *app) inspect(o inspectOptions) error {
 	if o.format == "json" {
 		return results.WriteJSON(a.Out, v.JSON())
 	}
-	v.Options, v.Input, v.Machine = o.Options, a.again(input.Flags{Path: o.path}), o.machine
+	v.Options, v.Input, v.Machine = o.Options, a.again(cli.Flags{Path: o.path}), o.machine
 	v.Print(a.Console)
 	return nil
 }

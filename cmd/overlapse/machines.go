@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace"
@@ -195,7 +194,7 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 			"nobody can compute the numbers again without the rows that they were read off")
 	} else {
 		base, err := a.checkRows(m, folder, say)
-		if rows := filepath.Join(folder, "rows.jsonl"); err == nil && input.IsFile(rows) {
+		if rows := filepath.Join(folder, "rows.jsonl"); err == nil && cli.IsFile(rows) {
 			err = a.checkProfile(ctx, rows, base, m)
 		}
 		if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -41,7 +40,7 @@ the timeline. samples/capture/SKILL.md teaches an assistant the loop.`,
   {"mcpServers": {"overlapse": {"command": "overlapse", "args": ["mcp", "/data/traces"]}}}`,
 		Args: needs("the folders whose traces may be read"),
 		RunE: func(c *cobra.Command, args []string) error {
-			roots, err := input.NewRoots(args)
+			roots, err := cli.NewRoots(args)
 			if err != nil {
 				return err
 			}
@@ -135,7 +134,7 @@ var tools = []struct {
 }
 
 // serve is the server. One question is answered at a time.
-func (a *app) serve(roots input.Roots) *mcp.Server {
+func (a *app) serve(roots cli.Roots) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "overlapse", Version: version()}, &mcp.ServerOptions{
 		Instructions: "Ask inspect about a trace, then replay; tune for settings, explain for reasons. After a change: diff of the old and the new trace. Cite the address beside a number.",
 	})
@@ -162,7 +161,7 @@ func (a *app) serve(roots input.Roots) *mcp.Server {
 }
 
 // answer runs a command on a question.
-func (a *app) answer(ctx context.Context, roots input.Roots, command []string, takes string, q question) (string, error) {
+func (a *app) answer(ctx context.Context, roots cli.Roots, command []string, takes string, q question) (string, error) {
 	for _, x := range []struct{ name, value string }{{"other", q.Other}, {"strategy", q.Strategy}, {"machine", q.Machine}, {"at", q.At}} {
 		switch {
 		case x.value == "":
@@ -186,7 +185,7 @@ func (a *app) answer(ctx context.Context, roots input.Roots, command []string, t
 		if err != nil {
 			return "", err
 		}
-		if input.IsYAML(full) {
+		if cli.IsYAML(full) {
 			return "", fmt.Errorf("%q: a workload file names other files (give a trace)", path)
 		}
 		beside, err := format.Files(full, format.Options{})

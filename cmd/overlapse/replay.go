@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -25,7 +24,7 @@ import (
 
 // replayOptions are the flags of `overlapse replay`.
 type replayOptions struct {
-	input.Flags
+	cli.Flags
 	format  string
 	dir     string
 	emit    string // folder of the recommended settings; "": none
@@ -110,7 +109,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	a.OwnNotes = o.format == "table"
-	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	sel, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	if o.pair != "" {
-		if sel, err = input.SelectedPairs(w, o.pair, sel); err != nil {
+		if sel, err = cli.SelectedPairs(w, o.pair, sel); err != nil {
 			return err
 		}
 	}
@@ -160,7 +159,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 
 // published is what a paper says of the input, if that is a workload file as it is, on its own machine; else "".
 func published(o replayOptions, sel []plan.Selection) (string, error) {
-	if !input.IsYAML(o.Path) || o.Machine != "" || o.Retarget != "" || o.Ranks != "" || o.pair != "" {
+	if !cli.IsYAML(o.Path) || o.Machine != "" || o.Retarget != "" || o.Ranks != "" || o.pair != "" {
 		return "", nil
 	}
 	text, err := guard.ReadFile(o.Path)
@@ -204,7 +203,7 @@ func (a *app) writeReplayed(o replayOptions, r *results.Replayed) error {
 }
 
 // again is what makes another command read the same input, as words of a shell.
-func (a *app) again(f input.Flags) string {
+func (a *app) again(f cli.Flags) string {
 	list := a.Inputs[f.Path]
 	if list == nil {
 		list = []string{f.Path}
@@ -226,7 +225,7 @@ func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Optio
 			opts.Most = results.MostSpans
 		}
 	}
-	opts.Limits, opts.Stop = o.dir != "", input.StopFunc(ctx)
+	opts.Limits, opts.Stop = o.dir != "", cli.StopFunc(ctx)
 	return opts, cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...))
 }
 

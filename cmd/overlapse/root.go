@@ -20,21 +20,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // An app is what a command works with: the streams, the global flags, and the files that
 // it writes.
 type app struct {
-	input.Reader
-	files  input.Set
+	cli.Reader
+	files  cli.Set
 	ending atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
 	shown  any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
 }
 
 // newApp is an app on a console.
-func newApp(c *cli.Console) *app { return &app{Reader: input.Reader{Console: c}} }
+func newApp(c *cli.Console) *app { return &app{Reader: cli.Reader{Console: c}} }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
@@ -55,7 +54,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	code, stated := cli.Code(err)
 	if lost := cmp.Or(out.err, data.err); lost != nil && (err == nil || code == cli.Threshold) {
-		err, code, stated = fmt.Errorf("standard output: %w", input.WithoutPath(lost)), cli.Failed, false
+		err, code, stated = fmt.Errorf("standard output: %w", cli.WithoutPath(lost)), cli.Failed, false
 	}
 	var defect *guard.PanicError
 	switch {
@@ -256,7 +255,7 @@ func tracePaths(c *cobra.Command, args []string) error {
 		return err
 	}
 	for _, path := range args {
-		if len(args) > 1 && (input.IsYAML(path) || path == "-") {
+		if len(args) > 1 && (cli.IsYAML(path) || path == "-") {
 			return cli.Errorf("%s: cannot be combined with other paths", path)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 )
 
@@ -37,7 +36,7 @@ func TestInterruptedReplay(t *testing.T) {
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
 		err := a.replay(patient{t.Context(), left}, replayOptions{
-			Flags: input.Flags{Path: "../../samples/llama70b-prefill", Machine: "h200x4", Strategy: "bulk,fused,trigger"}, format: "table",
+			Flags: cli.Flags{Path: "../../samples/llama70b-prefill", Machine: "h200x4", Strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
 		if !errors.Is(err, context.Canceled) || out.Len() > 0 {

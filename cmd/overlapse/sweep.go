@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -65,7 +64,7 @@ shards.`,
   sbatch --array=0-31 samples/cluster/sweep.sbatch plan.yaml /shared/out`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case len(args) != 1 || !input.IsYAML(args[0]):
+			case len(args) != 1 || !cli.IsYAML(args[0]):
 				return cli.Errorf("sweep needs one plan, a .yaml file (see overlapse sweep --help)")
 			case o.out == "":
 				return cli.Errorf("sweep needs -o FOLDER for its results")
@@ -109,7 +108,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return err
 	}
 	for _, in := range p.Values[planInputs] {
-		if input.Within(o.out, input.Besides(o.plan, in)) {
+		if cli.Within(o.out, cli.Besides(o.plan, in)) {
 			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in)
 		}
 	}
@@ -153,7 +152,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return err
 	}
 	if err := a.files.Write(file, func(w io.Writer) error {
-		return results.WriteCSV(input.WhileRunning(ctx, w), slices.Values(lines))
+		return results.WriteCSV(cli.WhileRunning(ctx, w), slices.Values(lines))
 	}); err != nil {
 		return err
 	}
@@ -172,7 +171,7 @@ func sweepDone(file, digest string, rows int) bool {
 func (a *app) sweepPlan(path string) (*planFile, string, error) {
 	in, err := guard.Open(path)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w (a plan of a sweep)", path, input.WithoutPath(err))
+		return nil, "", fmt.Errorf("%s: %w (a plan of a sweep)", path, cli.WithoutPath(err))
 	}
 	defer in.Close()
 	p, err := parsePlan(in, path)
@@ -184,8 +183,8 @@ func (a *app) sweepPlan(path string) (*planFile, string, error) {
 		reading = fmt.Sprintf("--skip-bad --limit %d", a.Limit)
 	}
 	digest, err := p.digest(programVersion(), reading,
-		func(name string) (string, error) { return a.InputDigest(input.Besides(path, name)) },
-		func(name string) (string, error) { return a.MachineDigest(input.BesidesMachine(path, name)) })
+		func(name string) (string, error) { return a.InputDigest(cli.Besides(path, name)) },
+		func(name string) (string, error) { return a.MachineDigest(cli.BesidesMachine(path, name)) })
 	return p, digest, err
 }
 
@@ -195,15 +194,15 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 ) {
 	of := cells[0].sweepInput
 	// notes of each workload would hide the sweep's own
-	quiet := &input.Reader{
+	quiet := &cli.Reader{
 		Console: &cli.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true},
 		Limit:   a.Limit, SkipBad: a.SkipBad,
 	}
-	f := input.Flags{
-		Path: input.Besides(planPath, of[planInputs]), Machine: input.BesidesMachine(planPath, of[planMachines]), Strategy: "captured",
-		Clock: cmp.Or(of[planClocks], "captured"), Ranks: of[planRanks], Retarget: input.BesidesMachine(planPath, of[planRetargets]),
+	f := cli.Flags{
+		Path: cli.Besides(planPath, of[planInputs]), Machine: cli.BesidesMachine(planPath, of[planMachines]), Strategy: "captured",
+		Clock: cmp.Or(of[planClocks], "captured"), Ranks: of[planRanks], Retarget: cli.BesidesMachine(planPath, of[planRetargets]),
 	}
-	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
+	_, w, m, err := cli.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
 		why := guard.Line(strings.TrimSpace(err.Error()))
 		r = &results.Replayed{Path: of[planInputs], Machine: of[planMachines]}
@@ -225,7 +224,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 			return nil, "", err
 		}
 	}
-	opts := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
+	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
 	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false, false)
 	if err != nil {
 		return nil, "", err

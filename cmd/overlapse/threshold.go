@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -77,7 +76,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	if o.Strategy == "all" {
 		o.Strategy = engines.OfServing
 	}
-	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	sel, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		return fmt.Errorf("%s: no communication, so no batch from which on to overlap it", o.Path)
 	}
 	w = edit.WithTokens(w, int64(o.tokens))
-	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel: sel}
+	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: cli.StopFunc(ctx)}, sel: sel}
 	s.of, s.by = map[int]*workload.Workload{}, map[int][]engines.Outcome{}
 	bar := a.Progress(-1, "replaying batches")
 	found := threshold{Schema: results.Version}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -25,7 +24,7 @@ import (
 
 // tuneOptions are the flags of `overlapse tune`.
 type tuneOptions struct {
-	input.Flags
+	cli.Flags
 	format string
 	top    int
 	pair   string
@@ -121,14 +120,14 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return err
 	}
-	candidates, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseCandidates)
+	candidates, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseCandidates)
 	if err != nil {
 		return err
 	}
 	if len(altered) > 0 {
 		w, m = edit.WhatIf(w, m, altered)
 	}
-	opts := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
+	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
 	sc := o.Scenario()
 	if sc.MemoryLimit = int64(o.memory * (1 << 30)); o.memory < 0 || o.memory > 0 && sc.MemoryLimit <= 0 || o.memory > 1<<20 {
 		return cli.Exit(cli.Usage, "--memory %v: GiB of a rank are between 0 and %d", o.memory, 1<<20)
@@ -168,7 +167,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	for i := range candidates {
 		if o.pair != "" {
-			if candidates[i], err = input.SelectedPairs(w, o.pair, candidates[i]); err != nil {
+			if candidates[i], err = cli.SelectedPairs(w, o.pair, candidates[i]); err != nil {
 				return err
 			}
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -122,7 +121,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 	}
 	if o.output != "" { // before the minutes that the rows take
 		if _, err := os.Stat(filepath.Dir(o.output)); err != nil {
-			return fmt.Errorf("%s: %w (make its folder first)", o.output, input.WithoutPath(err))
+			return fmt.Errorf("%s: %w (make its folder first)", o.output, cli.WithoutPath(err))
 		}
 	}
 	found, err := predict(ctx, o)
@@ -211,7 +210,7 @@ func readRows(path string) ([]dataset.Row, error) {
 	f, err := guard.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)",
-			path, input.WithoutPath(err))
+			path, cli.WithoutPath(err))
 	}
 	defer f.Close()
 	return dataset.ReadRows(f, path)

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -37,7 +36,7 @@ import (
 
 // viewOptions are the flags of `overlapse view`.
 type viewOptions struct {
-	input.Flags
+	cli.Flags
 	print  bool
 	figure bool
 	rank   int
@@ -116,7 +115,7 @@ func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) er
 	if err != nil {
 		return err
 	}
-	defer input.CollectOften()()
+	defer cli.CollectOften()()
 	for _, line := range []string{views[0].Run.Estimated, opts.Verdict} {
 		if line != "" {
 			fmt.Fprintln(a.Out, guard.Line(line))
@@ -149,7 +148,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if o.beside = o.beside || answer; answer {
 		o.Strategy = "all"
 	}
-	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	sel, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,7 +166,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		return nil, nil, err
 	}
 	record := results.Recording(o.rank)
-	if record.To, record.Stop = trace.Infinity, input.StopFunc(ctx); o.full {
+	if record.To, record.Stop = trace.Infinity, cli.StopFunc(ctx); o.full {
 		record.Most = 0
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record, true, false)
@@ -237,7 +236,7 @@ const recommended = "recommended"
 func (a *app) recommend(
 	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection, opts *tui.Options,
 ) (sel []plan.Selection, err error) {
-	like := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
+	like := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false, true)
 	if err != nil {
 		return nil, err
@@ -317,7 +316,7 @@ func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
 
 // timeline is the file to show of a folder written by replay -o, else the path itself.
 func (o *viewOptions) timeline() string {
-	if result := filepath.Join(o.Path, "timeline.json.gz"); input.IsFile(result) {
+	if result := filepath.Join(o.Path, "timeline.json.gz"); cli.IsFile(result) {
 		return result
 	}
 	return o.Path
@@ -345,7 +344,7 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error
 	load := func(opts *tui.Options) (views []layout.View, err error) {
 		defer close(loaded)
 		if views, cannot, err = behind.views(ctx, o, opts); err == nil {
-			defer input.CollectOften()()
+			defer cli.CollectOften()()
 			opts.First = layout.New(views[:1])
 			alone := o.Strategy == "" && o.timeline() == o.Path && opts.Figure == nil
 			if alone && len(views) == 1 && len(views[0].Run.Spans) <= mostReplayed {
@@ -364,7 +363,7 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error
 		return views, err
 	}
 	status := func() string {
-		return fmt.Sprintf("%s: %.1f s", input.ReadingLine(behind.Read, then), time.Since(begun).Seconds())
+		return fmt.Sprintf("%s: %.1f s", cli.ReadingLine(behind.Read, then), time.Since(begun).Seconds())
 	}
 	quit, stop := signal.NotifyContext(ctx, syscall.SIGQUIT) // else the terminal is not restored
 	defer stop()

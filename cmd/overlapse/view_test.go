@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/viz/tui"
 )
 
@@ -24,7 +23,7 @@ func TestViewsOfAFolder(t *testing.T) {
 		}
 		var of [2]tui.Options
 		for i, path := range []string{"../../samples/moe-ep4", dir} {
-			o := viewOptions{Flags: input.Flags{Path: path}}
+			o := viewOptions{Flags: cli.Flags{Path: path}}
 			if i == 0 {
 				o.Strategy = strategy
 			}

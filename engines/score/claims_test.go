@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	embedded "github.com/overlapse/overlapse/samples"
-
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )

@@ -19,7 +19,7 @@ type fit struct {
 	Missing  string // the rows that would settle it, where there were none
 }
 
-// A Result is a calibrated profile.
+// Calibrated is a calibrated profile.
 type Calibrated struct {
 	Machine machine.Machine
 	Fits    []fit    // of every parameter that calibration can read, in the order of reading

@@ -1,8 +1,12 @@
-// Package cli has the errors that end a command with an exit code of their own, and what
-// a wrong command line is answered with: the words that a flag takes, and the nearest one to
-// what was typed.
+// Package cli reads what a command works on, from flags and files, and has what every command prints with:
 //
-// terminal.go, progress.go and their neighbours have what a command prints with, and words.go how values are written.
+//	errors.go    errors that end a command with an exit code of their own, and answers to a wrong command line: the words
+//	             that a flag takes, and the nearest one to what was typed
+//	flags.go     flags that several commands have
+//	reader.go    traces and workload files (folder.go, rescale.go); machine.go, machines; digest.go, their checksums
+//	roots.go     folders outside of which a server reads nothing
+//	files.go     files and folders that are written completely or not at all
+//	terminal.go  what a command prints with: progress.go, table.go; words.go and values.go have how values are written
 package cli
 
 import (
@@ -67,8 +71,8 @@ func Unknown(text, typed string, known []string) error {
 	return Errorf("%s%s", text, machine.Suggestion(typed, known))
 }
 
-// Choice checks that the value of a flag is one of the words.
-func Choice(flag, value string, words ...string) error {
+// choice checks that the value of a flag is one of the words.
+func choice(flag, value string, words ...string) error {
 	if slices.Contains(words, value) {
 		return nil
 	}

@@ -34,7 +34,7 @@ func ChoiceFlag(c *cobra.Command, to *string, name, initial, usage string, words
 	*to = initial
 	c.Flags().Var(&value{"string", func() string { return *to }, func(s string) error {
 		*to = s
-		return Choice(name, s, words...)
+		return choice(name, s, words...)
 	}}, name, usage)
 	_ = c.RegisterFlagCompletionFunc(name, OneOf(words...)) // fails only for a missing flag
 }

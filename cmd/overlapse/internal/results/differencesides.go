@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -19,7 +18,7 @@ import (
 
 // Measured compares two folders written by replay -o, or two traces: per step if both have iterations, of each phase that both have,
 // else as whole runs.
-func Measured(r *input.Reader, a, b string) (Difference, error) {
+func Measured(r *cli.Reader, a, b string) (Difference, error) {
 	if IsResult(a) && IsResult(b) {
 		return ofFolders(a, b)
 	}
@@ -46,7 +45,7 @@ func Measured(r *input.Reader, a, b string) (Difference, error) {
 			continue
 		}
 		steps[i] = plan.MeasuredSteps(w)
-		if m := input.KnownMachine(w); m != nil {
+		if m := cli.KnownMachine(w); m != nil {
 			lift.OnMachine(w, m)
 		}
 	}
@@ -116,7 +115,7 @@ func wholeRuns(x, y *side) string {
 }
 
 // measure fills in the times of a captured run, of one of its steps; w may be nil.
-func (s *side) measure(r *input.Reader, w *workload.Workload, steps *plan.Steps) {
+func (s *side) measure(r *cli.Reader, w *workload.Workload, steps *plan.Steps) {
 	if w == nil {
 		s.items = overlap.Items(s.run, nil, nil)
 		return
@@ -232,7 +231,7 @@ func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time
 }
 
 // IsResult reports whether a path is a folder written by replay -o.
-func IsResult(path string) bool { return input.IsFile(filepath.Join(path, resultFile)) }
+func IsResult(path string) bool { return cli.IsFile(filepath.Join(path, resultFile)) }
 
 // resultFile is the name of a result in the folder that replay -o writes.
 const resultFile = "result.json"

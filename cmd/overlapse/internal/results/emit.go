@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -34,7 +33,7 @@ var snippets = []snippet{
 // Emit writes the settings of the recommended row into a folder, as far as they can be written,
 // or says why nothing is. Each line has its reason and the version that it needs above it. Where more is recommended than one
 // setting can be, of several phases, each has a folder inside.
-func Emit(con *cli.Console, set *input.Set, dir string, v verdict.Verdict) error {
+func Emit(con *cli.Console, set *cli.Set, dir string, v verdict.Verdict) error {
 	advised := slices.DeleteFunc(slices.Clone(v.Each()), func(p verdict.Verdict) bool { return p.Advice == nil })
 	if len(advised) == 0 {
 		con.Notef("--emit %s: nothing is written, since no change is recommended", dir)
@@ -51,7 +50,7 @@ func Emit(con *cli.Console, set *input.Set, dir string, v verdict.Verdict) error
 	return nil
 }
 
-func emit(con *cli.Console, set *input.Set, dir string, v verdict.Verdict) error {
+func emit(con *cli.Console, set *cli.Set, dir string, v verdict.Verdict) error {
 	text := map[string]string{}
 	for _, w := range v.Advice.Ways {
 		for _, s := range snippets {

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -25,7 +24,7 @@ func emitted(t *testing.T, selection string, target plan.Target, where ...string
 	a := verdict.Advice{Where: where}
 	a.Ways, a.Effort = plan.How(sel[0], target)
 	dir, said := filepath.Join(t.TempDir(), "new", "out"), bytes.Buffer{}
-	must.Do(t, Emit(&cli.Console{Err: &said}, &input.Set{}, dir, verdict.Verdict{Strategy: sel[0].Strategy.Name, Advice: &a}))
+	must.Do(t, Emit(&cli.Console{Err: &said}, &cli.Set{}, dir, verdict.Verdict{Strategy: sel[0].Strategy.Name, Advice: &a}))
 	found := map[string]string{}
 	list, _ := os.ReadDir(dir)
 	for _, f := range list {
@@ -70,7 +69,7 @@ func TestEmit(t *testing.T) {
 		}
 	}
 	said := bytes.Buffer{}
-	if err := Emit(&cli.Console{Err: &said}, &input.Set{}, t.TempDir(), verdict.Verdict{}); err != nil || !strings.Contains(said.String(), "no change is recommended") {
+	if err := Emit(&cli.Console{Err: &said}, &cli.Set{}, t.TempDir(), verdict.Verdict{}); err != nil || !strings.Contains(said.String(), "no change is recommended") {
 		t.Errorf("%v, %q", err, said.String())
 	}
 }

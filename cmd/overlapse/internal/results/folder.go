@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/viz/html"
@@ -20,7 +19,7 @@ import (
 
 // CheckFolder is an error if `replay -o` may not write the folder.
 func CheckFolder(dir string) error {
-	return input.Replaceable(dir, "result.json", func(name string) bool {
+	return cli.Replaceable(dir, "result.json", func(name string) bool {
 		return slices.Contains(fixedNames, name) || strings.HasPrefix(name, "profile.") && strings.HasSuffix(name, ".pb.gz")
 	})
 }
@@ -29,7 +28,7 @@ func CheckFolder(dir string) error {
 var fixedNames = []string{"result.json", "timeline.json.gz", "result.csv", "spans.csv.gz", "summary.md", "report.html", "result.parquet", "spans.parquet"}
 
 // WriteFolder writes the folder of `replay -o`, which is complete or absent.
-func WriteFolder(ctx context.Context, con *cli.Console, set *input.Set, dir string, r *Replayed) error {
+func WriteFolder(ctx context.Context, con *cli.Console, set *cli.Set, dir string, r *Replayed) error {
 	if err := CheckFolder(dir); err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func WriteFolder(ctx context.Context, con *cli.Console, set *input.Set, dir stri
 	}
 	err := set.Folder(dir, names, func(w io.Writer, i int) error {
 		defer bar.Add(1)
-		return list[i].write(input.WhileRunning(ctx, w))
+		return list[i].write(cli.WhileRunning(ctx, w))
 	})
 	bar.Finish()
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -404,7 +403,7 @@ func (v *Inspection) nextCommand() string {
 	case v.Machine != "":
 		command += " --machine " + cli.ShellWord(v.Machine)
 	case v.machine == nil:
-		name, why := input.Likely(v.workload)
+		name, why := cli.Likely(v.workload)
 		command += fmt.Sprintf("  # on %s, a guess (%s); --machine names the GPU", name, why)
 	}
 	return command

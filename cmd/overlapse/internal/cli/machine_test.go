@@ -1,4 +1,4 @@
-package input
+package cli
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -14,7 +13,7 @@ import (
 
 // What a trace's device selects, --machine accepts under the name that is printed.
 func TestSelectedMachinesAreAccepted(t *testing.T) {
-	r := &Reader{Console: &cli.Console{Out: io.Discard, Err: io.Discard, Quiet: true}}
+	r := &Reader{Console: &Console{Out: io.Discard, Err: io.Discard, Quiet: true}}
 	for _, name := range machine.Names() {
 		base, err := machine.Load(name)
 		if err != nil {
@@ -89,7 +88,7 @@ func TestSuggestionsByProperties(t *testing.T) {
 		{trace.Device{Name: "Tesla T4"}, "h100:8", `no profile matches the trace's device "Tesla T4": NVIDIA, by that name (`, []string{"solve"}},
 	} {
 		var notes strings.Builder
-		r := &Reader{Console: &cli.Console{Out: io.Discard, Err: &notes}}
+		r := &Reader{Console: &Console{Out: io.Discard, Err: &notes}}
 		m, err := r.suggested(captured(c.d, 8, c.kernels...))
 		if guess := strings.Contains(notes.String(), "a guess"); err != nil || m.Name != c.want || guess != (m.Guess != "") || !strings.Contains(notes.String(), c.note) {
 			t.Errorf("%+v: machine %q, %q, %v, %s\nwant %q, %s", c.d, m.Name, m.Guess, err, notes.String(), c.want, c.note)

@@ -1,4 +1,4 @@
-package input
+package cli
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -54,7 +53,7 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 	}
 	sel, err := parse(strategy)
 	if err != nil {
-		return nil, nil, machine.Machine{}, cli.Wrap(err)
+		return nil, nil, machine.Machine{}, Wrap(err)
 	}
 	if f.lift.Dataflow, err = ReadCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
@@ -116,7 +115,7 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 		return plan.CapturedClock, nil
 	}
 	regimes := map[string]plan.ClockRegime{"captured": plan.CapturedClock, "cool": plan.FullClock, "sustained": plan.SettledClock}
-	return regimes[clock], cli.Choice("clock", clock, "captured", "cool", "sustained")
+	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
 }
 
 // StopFunc reports to a simulation whether the context is done.
@@ -136,7 +135,7 @@ func (f *Flags) FailedError(outcomes []engines.Outcome) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return cli.Exit(cli.Failed, "%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))
+	return Exit(Failed, "%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))
 }
 
 // SelectedPairs restricts the selections to the pairs of --pair: numbers of
@@ -147,7 +146,7 @@ func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	for _, word := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > len(kinds) {
-			return nil, cli.Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
+			return nil, Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
 		}
 		rows = append(rows, kinds[n-1].Rows...)
 	}

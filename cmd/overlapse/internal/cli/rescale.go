@@ -1,11 +1,10 @@
-package input
+package cli
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -19,10 +18,10 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 		return w, m, nil
 	}
 	if IsYAML(f.Path) {
-		return nil, m, cli.Errorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.Path)
+		return nil, m, Errorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.Path)
 	}
 	if f.Retarget != "" && m.Guess != "" {
-		return nil, m, cli.Errorf("--retarget scales the durations of the captured GPU: %s (name it: --machine %s, if it is that)",
+		return nil, m, Errorf("--retarget scales the durations of the captured GPU: %s (name it: --machine %s, if it is that)",
 			m.Guess, m.Name)
 	}
 	world, lifted := w.World, w
@@ -34,7 +33,7 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 		}
 		run, z, err := edit.Ranks(w.Run, w.World, group, n)
 		if err != nil {
-			return nil, m, cli.Errorf("--ranks %s: %w", f.Ranks, err)
+			return nil, m, Errorf("--ranks %s: %w", f.Ranks, err)
 		}
 		if z.Ranks == z.Was && f.Retarget == "" {
 			r.Notef("--ranks %s: as many as captured", f.Ranks)
@@ -73,7 +72,7 @@ func (r *Reader) target(name string, m machine.Machine, ranks int) (machine.Mach
 	}
 	to, err := m.Sized(ranks)
 	if err != nil {
-		return m, cli.Wrap(err)
+		return m, Wrap(err)
 	}
 	r.noteNetwork(&to)
 	return to, nil
@@ -87,7 +86,7 @@ func parseRanks(s string) (group string, n int, err error) {
 	}
 	n, err = strconv.Atoi(strings.TrimSpace(number))
 	if err != nil || n < 2 || n > machine.MaxGPUs {
-		return "", 0, cli.Errorf("--ranks %q: give a number of ranks from 2 to %d, or GROUP=N", s, machine.MaxGPUs)
+		return "", 0, Errorf("--ranks %q: give a number of ranks from 2 to %d, or GROUP=N", s, machine.MaxGPUs)
 	}
 	return strings.TrimSpace(group), n, nil
 }

@@ -1,8 +1,4 @@
-// Package input reads what a command works on, from flags and files: traces, workload files,
-// machines, strategies and the job that they are replayed for.
-//
-// files.go writes files and folders completely or not at all.
-package input
+package cli
 
 import (
 	"cmp"
@@ -17,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -30,7 +25,7 @@ import (
 
 // A Reader reads traces, workload files and machines as the flags of every command say.
 type Reader struct {
-	*cli.Console
+	*Console
 	Context context.Context     // ends reading
 	Limit   int64               // MiB to read of all files; 0: the default
 	SkipBad bool                // skip files of a run that cannot be read
@@ -108,7 +103,7 @@ func CollectOften() (undo func()) {
 func ReadingLine(p *format.Progress, then string) string {
 	line := "reading"
 	if file := p.File(); file != "" {
-		line += " " + cli.Shorten(filepath.Base(file), 30)
+		line += " " + Shorten(filepath.Base(file), 30)
 	}
 	read, total, events := p.Read.Load(), p.Total.Load(), p.Events.Load()
 	switch {
@@ -211,7 +206,7 @@ func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine
 	case err != nil && machineName != "":
 		return nil, m, err
 	case err != nil:
-		return nil, m, cli.Exit(cli.Failed, "%s: %w", path, err) // not of the command line
+		return nil, m, Exit(Failed, "%s: %w", path, err) // not of the command line
 	}
 	run, err := f.Run(m)
 	return run, m, err

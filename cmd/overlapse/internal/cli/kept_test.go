@@ -1,17 +1,16 @@
-package input
+package cli
 
 import (
 	"io"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // A reader that keeps what it reads opens a trace once.
 func TestKept(t *testing.T) {
 	const path = "../../../../samples/moe-down-fused-wg"
-	r := Reader{Console: &cli.Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Kept: map[string]*trace.Run{}}
+	r := Reader{Console: &Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Kept: map[string]*trace.Run{}}
 	first, err := r.Open(path, "")
 	if err != nil {
 		t.Fatal(err)

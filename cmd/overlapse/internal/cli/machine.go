@@ -1,4 +1,4 @@
-package input
+package cli
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -24,7 +23,7 @@ func (r *Reader) MachineNamed(name string, gpus int) (machine.Machine, error) {
 	case err != nil && isPath(name):
 		return m, err
 	case err != nil:
-		return m, cli.Wrap(err)
+		return m, Wrap(err)
 	case !sized && m.GPUs < gpus:
 		m, err = m.Sized(gpus)
 	}
@@ -118,14 +117,14 @@ func likelyGPU(w *workload.Workload, d trace.Device) (gpu, why string) {
 	}
 	for i := range w.Ops {
 		if gpu, vendor := vendorOf(w.Ops[i].Name); gpu != "" {
-			return gpu, vendor + ", by kernel " + cli.Shorten(trace.Short(w.Ops[i].Name), 24)
+			return gpu, vendor + ", by kernel " + Shorten(trace.Short(w.Ops[i].Name), 24)
 		}
 	}
 	for _, name := range w.Run.Names {
 		for prefix, kernel := range map[string]string{"hip": "rccl", "cuda": "cutlass"} {
 			if call, ok := strings.CutPrefix(name, prefix); ok && call != "" && call[0] >= 'A' && call[0] <= 'Z' {
 				gpu, vendor := vendorOf(kernel)
-				return gpu, vendor + ", by call " + cli.Shorten(name, 24)
+				return gpu, vendor + ", by call " + Shorten(name, 24)
 			}
 		}
 	}
