@@ -194,6 +194,8 @@ func TestHow(t *testing.T) {
 		{"decompose:chunks=8", of(gathers, plan.NVIDIA, plan.Megatron), plan.ByCode, "split the rows", "num_splits"},
 		{"decompose:variant=ring", of(gathers, plan.AMD, plan.Megatron), plan.ByFlag, "--tp-comm-overlap|pull request 367", "num_sm"},
 		{"onesided:impl=ll", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.ThirdParty, "ElasticBuffer|NCCL 2.30.4", "Iris"},
+		{"multistream:scatter_group=own", of(scatters, plan.NVIDIA, plan.FSDP), plan.ByCode, "FSDP2 2.13: model.set_separate_reduce_scatter_group(True)", "Megatron"},
+		{"multistream:scatter_group=own", of(scatters, plan.AMD, plan.Megatron), plan.ByFlag, "--create-all-gather-group", "set_separate"},
 		{"fused", of(scatters, plan.AMD, ""), plan.ThirdParty, "Iris: iris.ops", "FLUX|vLLM"},
 		{"fused", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Serves: true, Framework: plan.VLLM}, plan.ThirdParty, "VLLM_KIMI_K3_GEMM_AR", "FlashInfer"},
 		{"fused", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Absent: []string{plan.VLLM}}, plan.ThirdParty, "gemm_allreduce_two_shot.py", "KIMI|Iris"},

@@ -28,7 +28,7 @@ var Multistream = plan.Strategy{
 			Name: "prefetch", Default: "0", Experimental: true, Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
 			Ops: plan.OnlyGathers, Costs: "the memory of one more block each",
 		},
-		keepParam,
+		keepParam, scatterGroupParam,
 		{
 			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; a step of inference that is one chain is split into so many batches; 0: as captured",
 			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains", Alone: true,

@@ -177,9 +177,17 @@ func (s *step) exchange(row int) {
 	s.exchanges = append(s.exchanges, x)
 }
 
+// apart reports whether a collective has another communicator than its group's: a reduce-scatter that runs beside gathers.
+func (s *step) apart(c *workload.Collective) bool {
+	return s.values[scatterGroupParam.Name] == ownGroup && c.Op == trace.ReduceScatter && !c.Own
+}
+
 // streamName is the name of the added stream for a collective that was captured on a
 // stream of compute; "" if it had its own. FSDP gathers and reduces on streams of their own.
 func (s *step) streamName(c *workload.Collective) string {
+	if s.apart(c) {
+		return c.Op.String() + " stream"
+	}
 	if s.serial || s.inPlace() {
 		return ""
 	}
@@ -316,6 +324,9 @@ func (s *step) lineOf(x *exchange, m *member) line {
 	case s.serial:
 		return line{rank: m.rank, group: -1}
 	case x.coll.Group >= 0 && x.coll.Op != trace.SendRecv && !x.coll.Own:
+		if s.apart(x.coll) {
+			return line{rank: m.rank, group: x.coll.Group, name: x.name}
+		}
 		return line{rank: m.rank, group: x.coll.Group}
 	case x.name != "":
 		return line{rank: m.rank, group: -1, name: x.name}

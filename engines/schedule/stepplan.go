@@ -41,7 +41,14 @@ var (
 		Measured: []string{"captured", "on", "off"}, Costs: "on keeps what forward gathers (parameters; keys and values) until backward",
 		Ops: plan.OnlyGathers,
 	}
+	scatterGroupParam = plan.Param{
+		Name: "scatter_group", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, ownGroup}, Experimental: true,
+		Doc:   "steps: own, reduce-scatters have a communicator of their own and run beside all-gathers (rule S24)",
+		Costs: "the buffers of one more communicator", Ops: []trace.CollectiveOp{trace.ReduceScatter},
+	}
 )
+
+const ownGroup = "own"
 
 // stepOptions are the settings of a schedule of a step.
 type stepOptions struct {
@@ -100,6 +107,9 @@ func planStep(pl *plan.Planner, o stepOptions) (why string) {
 	if v["keep_gathered"] == "off" && s.gathersAgain() && !s.keepsGathered() {
 		return without("keep_gathered")
 	}
+	if v[scatterGroupParam.Name] == ownGroup && !s.sharesGroup() {
+		return without(scatterGroupParam.Name)
+	}
 	for row := range s.w.Collectives {
 		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
 			s.findPreps(row)
@@ -139,6 +149,19 @@ func planStep(pl *plan.Planner, o stepOptions) (why string) {
 	}
 	sw.write()
 	return ""
+}
+
+// sharesGroup reports whether some reduce-scatter has its communicator in common with a gather.
+func (s *step) sharesGroup() bool {
+	scatters := map[int32]bool{}
+	for i := range s.w.Collectives {
+		if c := &s.w.Collectives[i]; s.apart(c) {
+			scatters[c.Group] = true
+		}
+	}
+	return slices.ContainsFunc(s.w.Collectives, func(c workload.Collective) bool {
+		return c.Op == trace.AllGather && !c.Own && scatters[c.Group]
+	})
 }
 
 // leftOut reports whether the schedule leaves a collective out.

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
@@ -20,6 +21,9 @@ import (
 // step with the other gathers, half of them within a point, and no changes but those that the two processes leave open have the
 // wrong sign.
 func TestCarriersOfSteps(t *testing.T) {
+	if !longtest.Asked() {
+		t.Skip("many replays")
+	}
 	folder := "../../../shared/data/real/h200x2-copies"
 	type variant struct {
 		Gather  string

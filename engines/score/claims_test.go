@@ -11,17 +11,24 @@ import (
 
 	embedded "github.com/overlapse/overlapse/samples"
 
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
-// TestStatuses holds what is reproduced: by claim, its status and points.
+// TestStatuses holds what is reproduced of each paper: by claim, its status and points.
 func TestStatuses(t *testing.T) {
-	papers := must.Have(Papers())(t)
-	var claims []Claim
-	for _, p := range papers {
-		claims = append(claims, p.Claims...)
+	for _, p := range must.Have(Papers())(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			if long := p.Name == "fused" || p.Name == "others"; long && !longtest.Asked() {
+				t.Skip("many replays")
+			}
+			p.statuses(t)
+		})
 	}
-	results := must.Have(Claims(embedded.Workloads(), claims, nil, nil, nil, nil))(t)
+}
+
+func (p *Paper) statuses(t *testing.T) {
+	results := must.Have(Claims(embedded.Workloads(), p.Claims, nil, nil, nil, nil))(t)
 	var b strings.Builder
 	for _, r := range results {
 		fmt.Fprintf(&b, "%-18s %-16s", r.ID, r.Status)
@@ -38,7 +45,7 @@ func TestStatuses(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "testdata/statuses.golden", b.String())
+	golden(t, "testdata/statuses/"+p.Name+".golden", b.String())
 }
 
 // TestClaimsAreComplete checks that every claim has an id of its own, a place in its paper, and

@@ -55,19 +55,51 @@ func InsideText(w *workload.Workload, on *machine.Machine) string {
 		}
 		share := 100 * float64(of[name]) / float64(max(1, all))
 		inside := says[name] + hiddenText(w, on, ops[name])
+		if w.Ops[ops[name][0]].Unfused.Kind == workload.NoShape {
+			inside += "; sizes unknown: --dataflow"
+		}
 		list = append(list, fmt.Sprintf("%.1f %% of the kernels' time is %s (%s)", share, trace.Short(name), inside))
 	}
 	return "the communication is inside kernels: " + strings.Join(list, ", ")
 }
 
-// hiddenText says how much of its communication a kernel hides that multiplies and communicates at once, of a GEMM and a collective
-// that take as long apart as the machine's laws say; "" if a size or the machine is unknown.
+// A move is a collective of a kernel that communicates inside, as it would be alone.
+type move struct {
+	op    trace.CollectiveOp
+	bytes int64
+}
+
+// apart is what a kernel that communicates inside would be without: GEMMs and collectives over n ranks, one after another; no GEMM: not
+// known. A layer of experts (all-to-alls on both sides) has two GEMMs, and sends two bytes an element to where the tokens came from.
+func apart(op *workload.Op, n int64) (gemms []workload.Shape, moves []move) {
+	reads, sends, _ := trace.Fused(op.Name)
+	first := op.Unfused
+	elem := int64(first.ElemSize)
+	if first.Kind != workload.GEMM || elem < 1 || elem > 2 {
+		return nil, nil
+	}
+	switch {
+	case reads == trace.AllToAll && sends == reads:
+		second := first
+		second.N, second.K = first.K, first.N/2
+		return []workload.Shape{first, second}, []move{{reads, first.M * first.K * elem}, {sends, first.M * first.K * 2}}
+	case reads == trace.UnknownOp && sends != reads:
+		return []workload.Shape{first}, []move{{sends, first.M * first.N * 2}}
+	case sends != trace.UnknownOp || reads != trace.AllGather && reads != trace.AllToAll:
+		return nil, nil
+	case reads == trace.AllGather:
+		first.M *= n
+	}
+	return []workload.Shape{first}, []move{{reads, first.M * first.K * elem}}
+}
+
+// hiddenText says how much of its communication a kernel hides that multiplies and communicates at once, of GEMMs and collectives
+// that take as long apart as the machine's laws say; "" if a size or the machine is unknown. The laws are of elements of two bytes:
+// with those of one byte, GEMMs multiply at their rate to twice of it.
 func hiddenText(w *workload.Workload, on *machine.Machine, ids []int32) string {
 	op := w.Ops[ids[0]]
-	reads, sends, _ := trace.Fused(op.Name)
-	gather := reads == trace.AllGather && sends == trace.UnknownOp
-	known := op.Unfused.Kind == workload.GEMM && op.Unfused.ElemSize == 2 && (gather || reads == trace.UnknownOp && sends != reads)
-	if on == nil || !known || w.World < 2 {
+	gemms, moves := apart(&op, int64(w.World))
+	if on == nil || gemms == nil || w.World < 2 {
 		return ""
 	}
 	var c workload.Collective
@@ -90,29 +122,47 @@ func hiddenText(w *workload.Workload, on *machine.Machine, ids []int32) string {
 		shortest = append(shortest, least)
 	}
 	k := *op.Kernel
-	k.Shape, k.Tiling = k.Unfused, workload.Tiling{WGs: max(1, k.Tiling.WGs)} // tiles as the library would take
-	sent := k.Shape.M * k.Shape.N
-	if c.Op = sends; gather {
-		c.Op, k.Shape.M = reads, k.Shape.M*int64(w.World)
-		sent = k.Shape.M * k.Shape.K
-	}
-	op.Kernel = &k
-	op.Read, op.Write = k.Shape.Traffic()
+	op.Kernel, k.Tiling = &k, workload.Tiling{WGs: max(1, k.Tiling.WGs)} // tiles as the library would take
 	laws := cost.Laws{Machine: on, Workload: w}
-	gemm, _, _ := laws.Unseen(&op)
-	apart := laws.Time(&c, c.Op, sent*int64(k.Shape.ElemSize), 0)
+	var multiply [2]float64 // at twice the rate where elements have one byte, and at the law's
+	for _, s := range gemms {
+		op.Read, op.Write = s.Traffic()
+		if strings.Contains(op.Name, "fp4") {
+			op.Read -= float64(s.Groups*s.N*s.K) / 2 // of weights
+		}
+		for i, elem := range [...]int{s.ElemSize, 2} {
+			k.Shape = s
+			k.Shape.K, k.Shape.ElemSize = s.K*int64(elem)/2, 2
+			seconds, _, _ := laws.Unseen(&op)
+			multiply[i] += seconds
+		}
+	}
+	moving := 0.0
+	for _, x := range moves {
+		c.Op = x.op
+		moving += laws.Time(&c, x.op, x.bytes, 0)
+	}
 	fused := float64(overlap.Median(shortest)) / 1e9
-	if gemm <= 0 || apart <= 0 {
+	if multiply[0] <= 0 || moving <= 0 {
 		return ""
 	}
 	ns := func(seconds float64) string { return trace.Micros(trace.Time(seconds * 1e9)) }
-	said := fmt.Sprintf("; by the laws of %s its GEMM takes %s and the %s over %d ranks %s, fused they take %s: ",
-		on.Name, ns(gemm), c.Op, w.World, ns(apart), ns(fused))
-	switch hidden := (gemm + apart - fused) / apart; {
-	case fused < max(gemm, apart):
+	share := func(i int) float64 { return 100 * max(0, min(1, (multiply[i]+moving-fused)/moving)) }
+	its, takes, hides, name := "its GEMM takes", ns(multiply[0]), fmt.Sprintf("%.0f %%", share(0)), moves[0].op.String()
+	if len(gemms) > 1 {
+		its, name = "its GEMMs take", "dispatch and combine"
+	}
+	if multiply[1] > multiply[0] {
+		takes += " to " + ns(multiply[1]) + " (8 bits at twice to once the rate of 16)"
+		hides = fmt.Sprintf("%.0f to %.0f %%", share(0), share(1))
+	}
+	said := fmt.Sprintf("; by the laws of %s %s %s and the %s over %d ranks %s, fused they take %s: ",
+		on.Name, its, takes, name, w.World, ns(moving), ns(fused))
+	switch {
+	case fused < max(multiply[0], moving):
 		return said + "less than the longer alone, so that the laws do not tell what the fusion hides"
-	case hidden > 0:
-		return said + fmt.Sprintf("the fusion hides %.0f %% of the %s", 100*hidden, c.Op)
+	case share(1) > 0:
+		return said + fmt.Sprintf("the fusion hides %s of the %s", hides, name)
 	}
 	return said + "the fusion hides nothing"
 }

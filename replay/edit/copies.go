@@ -21,7 +21,7 @@ func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 	pinned := make([]bool, len(w.Ops))
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		if rate > 0 && fromHost(w, op) && w.HostMemory(op) == workload.Pageable && op.Dur() > 0 {
+		if rate > 0 && fromHost(w, op) && workload.HostMemory(op.Name) == workload.Pageable && op.Dur() > 0 {
 			takes := 1e9 * (m.Engines.Queued.Or(0) + float64(w.Run.Copy(w.Run.Spans[op.Span]).Bytes)/rate)
 			if seen := float64(op.Dur()) * scale[i]; takes < seen {
 				pinned[i], scale[i] = true, scale[i]*takes/seen

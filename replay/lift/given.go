@@ -113,12 +113,17 @@ func parsePattern(text string) opPattern {
 	return opPattern{text, 0}
 }
 
+// called reports whether a user means a kernel: by its whole name, or as messages or tables have it.
+func called(kernelName, name string) bool {
+	return kernelName == name || workload.Short(kernelName) == name || trace.Short(kernelName) == name
+}
+
 // find lists the ops of a rank that a pattern means, ascending.
 func find(w *workload.Workload, p opPattern, ids []int32) []int32 {
 	var list []int32
 	for _, id := range ids {
 		op := &w.Ops[id]
-		name := op.Name == p.name || workload.Short(op.Name) == p.name
+		name := called(op.Name, p.name)
 		if op.Collective >= 0 && w.Collectives[op.Collective].Op.String() == p.name {
 			name = true
 		}
@@ -253,7 +258,7 @@ func sizesBy(list []Correction) (shapes map[string]workload.Shape, tiles map[str
 func sizedOps(w *workload.Workload, c *Correction) bool {
 	name, _, _ := strings.Cut(c.Op, "@")
 	return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
-		return op.Kind == trace.Compute && (op.Name == name || workload.Short(op.Name) == name) &&
-			op.Shape.M == c.Shape.M && op.Shape.K == c.Shape.K
+		sized := cmp.Or(op.Shape, op.Unfused)
+		return op.Kind == trace.Compute && called(op.Name, name) && sized.M == c.Shape.M && sized.K == c.Shape.K
 	})
 }

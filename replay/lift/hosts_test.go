@@ -115,3 +115,28 @@ func TestFirstLaunchOfAGraph(t *testing.T) {
 		t.Errorf("the host works %d ns for the second and third launch, want 300 µs each", got)
 	}
 }
+
+// A long call that copies from pageable memory of the host is a wait for the copy; one that copies from pinned memory waited for a
+// place in the queue. Short calls are launches.
+//
+//	host    |copy 3..........|launch|
+//	device     |H2D 5......50|  |k|
+func TestCopiesFromPageableMemoryBlock(t *testing.T) {
+	const run = `{"traceEvents": [
+	{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 0, "dur": 2, "args": {"correlation": 1}},
+	{"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 3, "dur": 50, "args": {"correlation": 2}},
+	{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 60, "dur": 2, "args": {"correlation": 3}},
+	{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 70, "dur": 2, "args": {"correlation": 4}},
+	{"ph": "X", "cat": "kernel", "name": "k1", "pid": 0, "tid": 7, "ts": 2, "dur": 2, "args": {"correlation": 1, "device": 0, "stream": 7}},
+	{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": 7, "ts": 5, "dur": 45,
+	 "args": {"correlation": 2, "device": 0, "stream": 7, "bytes": 1000000}},
+	{"ph": "X", "cat": "kernel", "name": "k2", "pid": 0, "tid": 7, "ts": 63, "dur": 2, "args": {"correlation": 3, "device": 0, "stream": 7}},
+	{"ph": "X", "cat": "kernel", "name": "k3", "pid": 0, "tid": 7, "ts": 73, "dur": 2, "args": {"correlation": 4, "device": 0, "stream": 7}}
+	]}`
+	for text, syncs := range map[string]int{run: 1, strings.Replace(run, "Pageable", "Pinned", 1): 0, strings.Replace(run, `"dur": 50`, `"dur": 2`, 1): 0} {
+		h := ofFile(t, text).Hosts[0]
+		if len(h.Syncs) != syncs || syncs == 1 && (h.Syncs[0].Start != 3_000 || h.Syncs[0].End != 53_000 || h.Issues[2].Work != 7_000) {
+			t.Errorf("%+v: want %d waits; for the kernel behind the copy from pageable memory 7 µs", h, syncs)
+		}
+	}
+}

@@ -108,13 +108,16 @@ func (r *kernelReader) measure(op *workload.Op, operator int32, reset bool) {
 }
 
 // SizeByName sets the sizes and tiles of a GEMM whose kernel is compiled for its columns and depth, in a step of so many
-// tokens: those are its rows (rule V2).
+// tokens: those are its rows (rule V2). Of a layer of experts in one kernel it is the GEMM inside (rule V35).
 func (r *kernelReader) SizeByName(op *workload.Op, tokens int64) {
-	if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || tokens <= 0 || !r.name(op).tiled {
+	if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || tokens <= 0 {
 		return
 	}
+	if layer := expertLayer(op.Name, []int64{tokens, 0}, r.ranks(op)); layer.M > 0 && op.Unfused.M == 0 {
+		r.change(op, func() { op.Unfused = layer })
+	}
 	n, k, _, ok := trace.DeepGEMM(op.Name)
-	if !ok || n*k == 0 {
+	if !ok || n*k == 0 || !r.name(op).tiled {
 		return
 	}
 	r.resize(op, workload.Shape{Kind: workload.GEMMKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"}, false)
@@ -122,15 +125,27 @@ func (r *kernelReader) SizeByName(op *workload.Op, tokens int64) {
 
 // resize gives an op whose size the trace does not show the sizes of a GEMM, and its tiles and traffic. reset: as of Measure.
 func (r *kernelReader) resize(op *workload.Op, s workload.Shape, reset bool) {
+	r.change(op, func() {
+		op.Shape = s
+		op.Read, op.Write = op.Shape.Traffic()
+		op.Tiling = r.tiling(op, r.run.Setup(r.run.Kernel(r.run.Spans[op.Span])), 1, reset)
+	})
+}
+
+// change gives an op a kernel of its own, or of those that are changed alike.
+func (r *kernelReader) change(op *workload.Op, set func()) {
 	r.own = *op.Kernel
 	op.Kernel = &r.own
-	op.Shape = s
-	op.Read, op.Write = op.Shape.Traffic()
-	op.Tiling = r.tiling(op, r.run.Setup(r.run.Kernel(r.run.Spans[op.Span])), 1, reset)
+	set()
 	if r.kernels[r.own] == nil {
 		r.kernels[r.own] = new(r.own)
 	}
 	op.Kernel = r.kernels[r.own]
+}
+
+// ranks is how many ranks the job of an op's rank has.
+func (r *kernelReader) ranks(op *workload.Op) int64 {
+	return int64(max(len(r.run.Ranks), r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].World))
 }
 
 // columns is the columns of a GEMM of so many rows by its tiles, to a tile: with fewer workgroups than fit, each has
@@ -204,8 +219,12 @@ func (r *kernelReader) sizesOf(op *workload.Op, operator int32, reset bool) {
 			op.Flops = attentionFlops(o)
 		}
 	}
-	if _, _, fused := trace.Fused(op.Name); fused != "" {
-		if op.Shape.Kind == workload.NoShape && operator != trace.None {
+	if reads, sends, fused := trace.Fused(op.Name); fused != "" {
+		switch layer := reads == trace.AllToAll && sends == reads; {
+		case op.Shape.Kind != workload.NoShape || operator == trace.None:
+		case layer:
+			op.Shape = expertLayer(op.Name, widest(&run.Operators[operator]), r.ranks(op))
+		default:
 			op.Shape = factorsAmong(&run.Operators[operator])
 		}
 		op.Unfused, op.Shape, op.Read, op.Write = op.Shape, workload.Shape{}, 0, 0
@@ -215,16 +234,18 @@ func (r *kernelReader) sizesOf(op *workload.Op, operator int32, reset bool) {
 	op.Tiling = r.tiling(op, k, batch, reset)
 }
 
-// lookUp finds the user's entry for a kernel: by its whole name or its short name, and
+// lookUp finds the user's entry for a kernel: by its whole name or as messages or tables have it, and
 // first for launches with the same number of workgroups.
 func lookUp[T any](given map[string]T, name string, k trace.Setup) (v T, ok bool) {
 	if len(given) == 0 {
 		return v, false
 	}
 	wgs := fmt.Sprint("@", k.WGs())
-	for _, key := range [...]string{name + wgs, name, workload.Short(name) + wgs, workload.Short(name)} {
-		if v, ok = given[key]; ok {
-			return v, true
+	for _, called := range [...]string{name, workload.Short(name), trace.Short(name)} {
+		for _, key := range [...]string{called + wgs, called} {
+			if v, ok = given[key]; ok {
+				return v, true
+			}
 		}
 	}
 	return v, false

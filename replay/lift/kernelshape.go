@@ -3,6 +3,7 @@ package lift
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,6 +171,49 @@ func factorsAmong(o *trace.Operator) (s workload.Shape) {
 		}
 	}
 	return s
+}
+
+// megaMoE is a kernel for a whole layer of experts, compiled for the most tokens of a rank, the hidden and the intermediate size, the
+// experts of all ranks and the experts of a token (DeepGEMM, csrc/jit_kernels/impls/sm100_{fp8_fp4,bf16}_mega_moe.hpp).
+var megaMoE = regexp.MustCompile(`_(\w+)_mega_moe_impl<(\d{1,9})u?, (\d{1,9})u?, (\d{1,9})u?, (\d{1,9})u?, (\d{1,4})u?, `)
+
+// expertLayer is the first of the two GEMMs in a kernel for a layer of experts, over so many ranks, for an input of so many tokens and,
+// if it is known, of that hidden size: gate and up projection of the rows that a rank gets where the experts share all tokens
+// evenly. The second one has the hidden size as columns, and half as much depth as the first has columns.
+func expertLayer(kernel string, input []int64, ranks int64) (s workload.Shape) {
+	if !strings.Contains(kernel, "_mega_moe_impl<") || len(input) < 2 {
+		return s
+	}
+	found := megaMoE.FindStringSubmatch(kernel)
+	if found == nil {
+		return s
+	}
+	var n [5]int64
+	for i := range n {
+		n[i], _ = strconv.ParseInt(found[2+i], 10, 64) // at most nine digits
+	}
+	most, hidden, inner, experts, each := n[0], n[1], n[2], n[3], n[4]
+	if input[0] <= 0 || input[0] > most || input[1] != 0 && input[1] != hidden || min(hidden, inner, experts, each) == 0 {
+		return s
+	}
+	rows := input[0] * each
+	s = workload.Shape{Kind: workload.GEMM, M: rows, N: 2 * inner, K: hidden, ElemSize: 1, DType: "f8"}
+	s.Groups = min(rows, max(1, experts/ranks))
+	if found[1] == "bf16" {
+		s.ElemSize, s.DType = 2, "bf16"
+	}
+	s.Evidence = "the kernel's name, its tokens, and as many rows for each expert"
+	return s
+}
+
+// widest is the extents of that input with two axes of an operator whose rows are longest; nil: none has two axes.
+func widest(o *trace.Operator) (dims []int64) {
+	for _, d := range o.Dims {
+		if len(d) == 2 && (dims == nil || d[1] > dims[1]) {
+			dims = d
+		}
+	}
+	return dims
 }
 
 // gemmSizes multiplies shapes as matmul does: rows before the last two axes are a batch if

@@ -124,6 +124,8 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 		switch {
 		case syncs:
 			h.waits(ops, h.next, workload.HostSync{Start: s.Start, End: s.End})
+		case s.Kind == trace.Launch && kind.Enqueues && h.Call > 0 && s.Dur() > queueFull*h.Call && blocks(&ops[h.Order[h.next-1]], s):
+			h.waits(ops, h.next, workload.HostSync{Start: s.Start, End: s.End})
 		case s.Kind == trace.Launch && kind.Enqueues && h.Call > 0 && s.Dur() > queueFull*h.Call:
 			is.Work -= min(is.Work, s.Dur()-h.Call)
 			if h.next < 2 || ops[h.Order[h.next-2]].End <= s.Start { // the device had nothing queued before its own op
@@ -142,6 +144,11 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 		slices.SortFunc(h.Syncs, func(a, b workload.HostSync) int { return cmp.Compare(a.End, b.End) })
 		h.share(ranks[i].Ops)
 	}
+}
+
+// blocks reports whether a long call issued an operation for which it waited: a copy from pageable memory of the host (rule H1).
+func blocks(op *workload.Op, call trace.Span) bool {
+	return op.Issued == call.Start && op.Kind == trace.Copy && workload.HostMemory(op.Name) == workload.Pageable
 }
 
 // wakes follows the calls and operators between the issues of two threads, and notes when the second one wakes.

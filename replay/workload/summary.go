@@ -258,9 +258,9 @@ const (
 	Pageable = "pageable" // the driver copies it to pinned memory first, and the host waits
 )
 
-// HostMemory is the memory of the host that a copy reads or writes; "" if its name does not say.
-func (w *Workload) HostMemory(op *Op) string {
-	name := strings.ToLower(op.Name)
+// HostMemory is the memory of the host that a copy of a name reads or writes; "" if that does not say.
+func HostMemory(name string) string {
+	name = strings.ToLower(name)
 	for _, of := range []string{pinned, Pageable} {
 		if strings.Contains(name, of) {
 			return of
@@ -290,7 +290,7 @@ func summarizeCopies(w *Workload) []copySummary {
 			if w.Copies[rank] || op.Kind != trace.Copy || c == nil || c.Dir == trace.Fill {
 				continue
 			}
-			k := kin{direction: c.Dir.String(), memory: w.HostMemory(op)}
+			k := kin{direction: c.Dir.String(), memory: HostMemory(op.Name)}
 			g.add(k, op.Dur())
 			sizes[k] = append(sizes[k], c.Bytes)
 			at := sort.Search(len(computes), func(i int) bool { return computes[i].End > op.Start })

@@ -85,6 +85,28 @@ func TestMarksOnAllRowsOrNone(t *testing.T) {
 	}
 }
 
+// Where marks of two kinds are crowded, a cell shows of which its last one is, not a digit that could be of either.
+func TestCrowdedMarksOfTwoKinds(t *testing.T) {
+	var b trace.Builder
+	rank := b.AddRank(trace.Rank{ID: 0, World: 2})
+	lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, Peer: trace.None})
+	attr := b.AddWorkgroup(trace.WorkgroupAttr{CU: 0, Peer: 1, Row: trace.None, Col: trace.None})
+	own := b.AddWorkgroup(trace.WorkgroupAttr{CU: 0, Peer: trace.None, Row: trace.None, Col: trace.None})
+	s := trace.Span{Kind: trace.Workgroup, Lane: lane, End: 100_000, Name: b.Intern("k"), Parent: trace.None, Attr: attr}
+	s.Parent = b.Add(s)
+	for i := range 120 {
+		mark := trace.Span{Kind: trace.PhasePut, Lane: lane, Start: trace.Time(i) * 800, End: trace.Time(i) * 800, Name: b.Intern("put"), Parent: s.Parent, Attr: attr}
+		if i >= 60 {
+			mark.Kind, mark.Name, mark.Attr = trace.Marker, b.Intern("slice ready"), own
+		}
+		b.Add(mark)
+	}
+	screen := strings.Join(drawnAt(newModel([]layout.View{{Run: b.Finish(trace.Options{KeepZero: true})}}, Options{Colors: 256}), 100, 20), "\n")
+	if strings.Contains(screen, "digits") || !strings.Contains(screen, "▲▲▲▲▲▲") || !strings.Contains(screen, "◆◆◆◆◆◆") || strings.Contains(screen, "◆▲") {
+		t.Errorf("marks of two kinds:\n%s", screen)
+	}
+}
+
 // Defect 15: in eight colours cells are glyphs in colours that tell classes apart.
 func TestEightColours(t *testing.T) {
 	m := newModel([]layout.View{{Run: fused(8)}}, Options{Colors: 8, Figure: &layout.Figure{Rows: 8}})

@@ -377,8 +377,12 @@ func (c canvas) legend(p *page, y, width, lines int, marks [layout.NumMarks]bool
 	}
 	for _, k := range p.marks {
 		name := k.String()
-		if !marks[k] {
+		switch {
+		case marks[k]:
+		case counted(marks):
 			name += ": digits count them, 9 for more"
+		default:
+			name += ": one for all of a cell"
 		}
 		entry(c.mark(k), name, c.strong())
 	}

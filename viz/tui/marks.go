@@ -8,7 +8,8 @@ import (
 )
 
 // crowded is how many cells a row must have for each of its marks of a kind; more
-// marks would hide what they mark, and a digit counts those of a cell.
+// marks would hide what they mark, and a digit counts those of a cell. Of several
+// kinds a digit would not say which, and a cell has the mark of its last one.
 const crowded = 6
 
 // marksInView are a row's marks in the window.
@@ -40,6 +41,17 @@ func (m *model) shownMarks(p *page, r regions) (shown [layout.NumMarks]bool) {
 	return shown
 }
 
+// counted reports whether digits count marks: those of one kind alone are crowded.
+func counted(shown [layout.NumMarks]bool) bool {
+	n := 0
+	for _, is := range shown {
+		if !is {
+			n++
+		}
+	}
+	return n == 1
+}
+
 func (m *model) drawMarks(c canvas, p *page, row, x, y int, cells []layout.Cell) {
 	if !m.marks {
 		return
@@ -56,6 +68,10 @@ func (m *model) drawMarks(c canvas, p *page, row, x, y int, cells []layout.Cell)
 			at, n = i, 0
 		}
 		n++
-		c.Put(x+i, y, strconv.Itoa(min(n, 9)), c.over(cells[i]))
+		sign := strconv.Itoa(min(n, 9))
+		if !counted(m.markKinds) {
+			sign = c.mark(k.Kind)
+		}
+		c.Put(x+i, y, sign, c.over(cells[i]))
 	}
 }
