@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -26,10 +27,7 @@ func TestBatchesEqualSingleWorkgroups(t *testing.T) {
 			}
 		}
 		p := prog(streams)
-		want, err := Simulate(m, p, Options{Level: Phases})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Have(Simulate(m, p, Options{Level: Phases}))(t)
 		s := newSim(&m, p, Options{})
 		for s.instant(); s.next(); s.instant() {
 			if id := s.gpus[0].unplaced; id != none {
@@ -47,10 +45,7 @@ func TestBatchesEqualSingleWorkgroups(t *testing.T) {
 				}
 			}
 		}
-		got, err := Simulate(m, p, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Have(Simulate(m, p, Options{}))(t)
 		if a, b := kernelsOf(want), kernelsOf(got); !slices.Equal(a, b) || want.Makespan != got.Makespan {
 			t.Fatalf("single workgroups: %v\nbatches:           %v", a, b)
 		}

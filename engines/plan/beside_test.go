@@ -14,21 +14,16 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Kernels of known bytes alongside a collective of 256 MiB, and alongside one that waits for its peer, take as long as they
 // were measured to on two H200. What fills the memory loses nothing to channels that wait, and to others what they move.
 func TestKernelsBesideChannels(t *testing.T) {
-	f, err := os.Open("../../samples/measurements/2026-11-23-h200x2-beside/kernels.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Open("../../samples/measurements/2026-11-23-h200x2-beside/kernels.csv"))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Have(csv.NewReader(f).ReadAll())(t)
 	number := func(s string) float64 {
 		v, _ := strconv.ParseFloat(s, 64)
 		return v
@@ -98,15 +93,9 @@ func besideFor(t *testing.T, op workload.Op, wgs int, alone trace.Time, collecti
 		}
 	}
 	w.Collectives[0].Channels = channels
-	pl, err := NewPlanner(w, m, Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(NewPlanner(w, m, Scenario{}))(t)
 	pl.AtCapturedStarts(slices.Repeat([]bool{true}, len(w.Ops)))
-	r, err := replay.Simulate(m, pl.Write(), replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(replay.Simulate(m, pl.Write(), replay.Options{}))(t)
 	for _, s := range r.Run.Spans {
 		if r.Run.NameOf(s) == "add" && r.Run.RankOf(s) == 0 {
 			took = float64(s.End - s.Start)
@@ -134,10 +123,7 @@ func TestOneRoundByItsBytes(t *testing.T) {
 			{Queue: 2, Commands: []program.Command{{Kernel: holder, Origin: -1}}},
 			{Queue: 1, Commands: []program.Command{{Kernel: (&Planner{Machine: m, Workload: w}).whole(op), Origin: -1}}},
 		}}}}
-		r, err := replay.Simulate(m, &p, replay.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Have(replay.Simulate(m, &p, replay.Options{}))(t)
 		for _, s := range r.Run.Spans {
 			if r.Run.NameOf(s) != "holder" {
 				if got := float64(s.End-s.Start) / float64(op.End); math.Abs(got-c.want) > 0.01 {

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Two captures of one program, 48 GEMMs beside six all-gathers of eight MI300X (public,
@@ -25,20 +26,10 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		t.Skip("no traces of MI300X alongside the checkout")
 	}
 	lift := func(path string) *workload.Workload {
-		run, err := format.Open(path, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := lift.Workload(run, lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
+		run := must.Have(format.Open(path, format.Options{}))(t)
+		return must.Have(lift.Workload(run, lift.Options{}))(t)
 	}
-	m, err := machine.Load("mi300x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("mi300x"))(t)
 	byUnits, byEngines := lift(units), lift(copied)
 	measured := float64(plan.MeasuredSteps(byEngines).Time()) / float64(plan.MeasuredSteps(byUnits).Time())
 	for _, c := range []struct {
@@ -49,19 +40,10 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		{byUnits, plan.ByEngines, measured},
 		{byEngines, "cu", 1 / measured},
 	} {
-		w, err := engines.Isolate(c.w, m, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(engines.Isolate(c.w, m, nil))(t)
 		e := enginetest.EngineNamed(t, "multistream")
-		v, err := e.Values(map[string]string{"carrier": c.carrier})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Have(e.Values(map[string]string{"carrier": c.carrier}))(t)
+		out := must.Have(engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{}))(t)
 		got := float64(out.Time) / float64(plan.MeasuredSteps(c.w).Time())
 		t.Logf("to %s: %+.2f %%, measured %+.2f %%", c.carrier, 100*(got-1), 100*(c.want-1))
 		if math.Abs(got-c.want) > 0.02 {

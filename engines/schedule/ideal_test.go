@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -49,10 +50,7 @@ func TestNearMemorySums(t *testing.T) {
 	saved := func(ranks int) float64 {
 		m := machinetest.Load(t, "t3").Resize(ranks)
 		w, _, _ := plantest.Sublayer{Hidden: 3072, Tokens: 16 << 10, Share: 4, Ranks: ranks}.Build(t, m)
-		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 		half, _ := pl.Laws().Halves(&w.Collectives[0])
 		return float64(schedule.LastSum(pl, &w.Collectives[0], half)) / float64(half)
 	}
@@ -91,10 +89,7 @@ func TestIdealVariants(t *testing.T) {
 	s.Gemm = 100_000
 	plain := enginetest.Outcome(t, s.Build(t), m, "ideal", map[string]string{"variant": "gemm-rs"}).Time
 	nmc := enginetest.Outcome(t, s.Build(t), m, "ideal", map[string]string{"variant": "rs-nmc"}).Time
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	if saved, last := plain-nmc, schedule.LastSum(pl, &w.Collectives[0], reduce); saved < last-2 || saved > last+2 || last <= 0 {
 		t.Errorf("near-memory sums save %d ns, the last step takes %d", saved, last)
 	}

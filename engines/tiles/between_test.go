@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -24,18 +25,9 @@ func TestTilesyncSteps(t *testing.T) {
 	}
 	applies := 0
 	for _, path := range steps {
-		run, err := format.Open(path, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := lift.Workload(run, lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := tiles.Tilesync.Values(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(format.Open(path, format.Options{}))(t)
+		w := must.Have(lift.Workload(run, lift.Options{}))(t)
+		v := must.Have(tiles.Tilesync.Values(nil))(t)
 		_, err = schedule.Planned(tiles.Tilesync, w, plantest.H200(t, 2), v, plan.Scenario{})
 		switch {
 		case err == nil:

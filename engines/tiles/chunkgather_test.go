@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -27,14 +28,8 @@ func TestGatherBehindGEMM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := lift.Workload(run, lift.Options{Unprofiled: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sel, err := engines.ParseSelection("decompose:chunks=4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(lift.Workload(run, lift.Options{Unprofiled: true}))(t)
+	sel := must.Have(engines.ParseSelection("decompose:chunks=4"))(t)
 	m := plantest.H200(t, 2)
 	l := &m.Launch
 	l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0

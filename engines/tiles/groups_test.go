@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -20,15 +21,9 @@ func TestPipelineHasOneStrategy(t *testing.T) {
 	for i, p := range w.Pairs {
 		only[i] = p.Direction == workload.CollectiveThenCompute
 	}
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	pl.Only = only
-	v, err := enginetest.EngineNamed(t, "decompose").Values(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Have(enginetest.EngineNamed(t, "decompose").Values(nil))(t)
 	if _, why := tiles.Decompose.Plan(pl, v); why != "" {
 		t.Fatal(why)
 	}
@@ -46,10 +41,7 @@ func TestPipelineHasOneStrategy(t *testing.T) {
 // last one what is left.
 func TestGroupsOfWaves(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	for _, c := range []struct{ chunks, n, first, last int }{
 		{4, 4, 264, 1024 - 3*264},
 		{8, 8, 132, 100},
@@ -98,10 +90,7 @@ func TestWavesRespectBounds(t *testing.T) {
 // groups of four: small messages do not fill the links.
 func TestSmallGroupsAreSlow(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	total := func(chunks int) (sum trace.Time) {
 		g := tiles.GroupsOf(pl, &w.Ops[0], chunks)
 		for i := range g.N() {

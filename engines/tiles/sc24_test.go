@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -128,15 +129,9 @@ func TestLaunchPerSliceIsSlow(t *testing.T) {
 		t.Errorf("%d vectors, %d slices of 32, want 524288 and 16384", n, n/32)
 	}
 	e := enginetest.EngineNamed(t, "decompose")
-	v, err := e.Values(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Have(e.Values(nil))(t)
 	v["chunks"] = "16384" // more than users may ask for
-	out, err := engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Have(engines.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{}))(t)
 	if issue := trace.Time(16384 * m.Launch.Host.Value * 1e9); out.Result == nil || out.Time < issue {
 		t.Errorf("16384 pieces: %v %s, the host alone takes %d to launch them", out.Time, out.Why, issue)
 	}

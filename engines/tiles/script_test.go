@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 )
@@ -44,9 +45,7 @@ func TestScripts(t *testing.T) {
 				m.Fabric.Pair.Value = m.Fabric.Egress.Value / 3
 			}
 			for path, text := range c.Set {
-				if err := scripttest.SetField(&m, path, text); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, scripttest.SetField(&m, path, text))
 			}
 			b.Use(m)
 		}),
@@ -56,9 +55,7 @@ func TestScripts(t *testing.T) {
 				s = plantest.Mlp{Ranks: 1, Steps: 4}
 			}
 			for name, text := range c.Set {
-				if err := scripttest.SetField(&s, strings.ToUpper(name[:1])+name[1:], text); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, scripttest.SetField(&s, strings.ToUpper(name[:1])+name[1:], text))
 			}
 			b.W = s.Build(t)
 		}),
@@ -160,9 +157,5 @@ func scan(t testing.TB, text, format string, into ...any) {
 
 func number(t testing.TB, text string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Have(strconv.ParseInt(text, 10, 64))(t)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -13,10 +14,7 @@ import (
 func TestSynchronisedGridKeepsTime(t *testing.T) {
 	for _, s := range []plantest.Mlp{plantest.Mlp512, {Ranks: 1, Steps: 1, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}} {
 		w, m := s.Build(t), plantest.H200(t, s.Ranks)
-		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 		for _, op := range w.Ops[:2] {
 			c, ok := plan.CoverOf(&op)
 			if !ok {
@@ -24,10 +22,7 @@ func TestSynchronisedGridKeepsTime(t *testing.T) {
 			}
 			k := pl.KernelOf(&op, pl.ApartGrid(&op, c.Tiles()*c.Splits))
 			p := &program.Program{GPUs: []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Launch, Kernel: k}}}}}}}
-			res, err := replay.Simulate(m, p, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Have(replay.Simulate(m, p, replay.Options{}))(t)
 			if d := res.Makespan - op.Dur(); d < -op.Dur()/100 || d > op.Dur()/100 {
 				t.Errorf("%s of batch %d takes %d ns, measured %d", op.Name, s.Batch, res.Makespan, op.Dur())
 			}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/testkit/must"
@@ -183,35 +182,6 @@ func TestForwardPasses(t *testing.T) {
 				t.Errorf("steps %q, want %q", text, c.want)
 			}
 		})
-	}
-}
-
-// The names are of vLLM (gpu_worker.py), SGLang (profile_utils.py) and TensorRT-LLM (py_executor.py).
-func TestBatchOf(t *testing.T) {
-	for name, want := range map[string]workload.Batch{
-		"execute_context_3(128)_generation_2(50)":                                                              {Phase: workload.Mixed, Requests: 5, Tokens: 178},
-		"execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)": {Phase: workload.Mixed, Requests: 46, Tokens: 8192},
-		"execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)":                     {Phase: workload.Decode, Requests: 32, Tokens: 32},
-		"execute_context_1(512)_generation_0(0)":                                                               {Phase: workload.Prefill, Requests: 1, Tokens: 512},
-		"execute_context_0(0)_generation_0(0)":                                                                 {},
-		"execute_new_3_cached_0":                                                                               {Phase: workload.Prefill, Requests: 3},
-		"step[DECODE bs=16]":                                                                                   {Phase: workload.Decode, Requests: 16, Tokens: 16},
-		"step[EXTEND bs=2 toks=107]":                                                                           {Phase: workload.Prefill, Requests: 2, Tokens: 107},
-		"step[EXTEND bs=2 toks=107 c_sqsq=1 c_sqsk=2 c_sk=3]":                                                  {Phase: workload.Prefill, Requests: 2, Tokens: 107},
-		"step[MIXED bs=3 c=1 g=2 c_sq=100 c_sk=100 c_sqsq=1 c_sqsk=1 g_sq=2 g_sk=9 g_sqsq=2 g_sqsk=9]":         {Phase: workload.Mixed, Requests: 3, Tokens: 102},
-		"step[TARGET_VERIFY bs=8]":                                                                             {Phase: workload.Decode, Requests: 8},
-		"step[IDLE bs=0]":                                                                                      {},
-		"step[SOMETHING_NEW bs=4]":                                                                             {},
-		"[Executor] _forward_step: 0 ctx reqs, 7 gen reqs":                                                     {Phase: workload.Decode, Requests: 7},
-		"[Executor] _forward_step 9: 2 ctx reqs, 900 ctx tokens, 0 gen reqs":                                   {Phase: workload.Prefill, Requests: 2, Tokens: 900},
-		"[Executor] _forward_step 9: 2 ctx reqs, 900 ctx tokens, 5 gen reqs":                                   {Phase: workload.Mixed, Requests: 7},
-		"[Executor] _forward_step 12: 3 ctx reqs, 0 gen reqs":                                                  {Phase: workload.Prefill, Requests: 3},
-		"execute_context_99999999999999999999(1)_generation_1(1)":                                              {Phase: workload.Decode, Requests: 1, Tokens: 2},
-		"ProfilerStep#3": {}, "": {}, "step[": {}, "execute_model": {},
-	} {
-		if got := batchOf(name); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // The host's work for an op is the time since the issue of the one before, without its wait
@@ -91,18 +92,9 @@ func TestWakes(t *testing.T) {
 func ofFile(t *testing.T, text string) *workload.Workload {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rank0.json")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, err := format.Open(path, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := Workload(r, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	r := must.Have(format.Open(path, format.Options{}))(t)
+	return must.Have(Workload(r, Options{}))(t)
 }
 
 // A graph's first launch uploads it, which later ones do not.

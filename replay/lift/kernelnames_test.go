@@ -17,6 +17,9 @@ import (
 //	tile NAME         its tile, and whether workgroups share tiles
 //	norm NAME         the rows that 32 workgroups of it normalise
 //	deepgemm NAME     columns and depth of the product, and the tile
+//	batch NAME        the batch of a range
+//	shape aten::mm dims=8x4,4x2,- types=float,float     what an operator multiplies or looks up, in so many batches; "-" is no tensor
+//	elementwise ...   what it reads and writes, bytes
 func TestNamesOfKernels(t *testing.T) {
 	role := map[workload.Class]string{
 		workload.ClassUnknown: "unknown", workload.ClassSweep: "sweep", workload.ClassLight: "light", workload.ClassMatrix: "matrix",
@@ -45,11 +48,36 @@ func TestNamesOfKernels(t *testing.T) {
 			case "deepgemm":
 				n, k, tile, ok := trace.DeepGEMM(name)
 				return fmt.Sprintf("%d columns, depth %d, tile %v: %t", n, k, tile, ok)
+			case "batch":
+				b := batchOf(name)
+				return fmt.Sprintf("%q, %d requests, %d tokens", b.Phase, b.Requests, b.Tokens)
+			case "shape":
+				s, batch := shapeOf(operatorOf(t, c))
+				return fmt.Sprintf("%q, %d", s, batch)
+			case "elementwise":
+				s, reads, writes := elementwise(operatorOf(t, c))
+				return fmt.Sprintf("%q, reads %g, writes %g", s, reads, writes)
 			}
 			t.Fatalf("no call %s", c.Name)
 			return ""
 		}
 	})
+}
+
+func operatorOf(t testing.TB, c scripttest.Call) *trace.Operator {
+	t.Helper()
+	op := &trace.Operator{Name: c.Args[0]}
+	if types := c.Set["types"]; types != "" {
+		op.Types = strings.Split(strings.ReplaceAll(types, "␣", " "), ",")
+	}
+	for dims := range strings.SplitSeq(c.Set["dims"], ",") {
+		var sides []int64
+		if dims != "-" {
+			sides = sidesOf(t, dims)
+		}
+		op.Dims = append(op.Dims, sides)
+	}
+	return op
 }
 
 func tileText(name string) string {

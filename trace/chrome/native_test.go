@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // nativeTrace is the output of Write for a kernel with a workgroup.
@@ -18,9 +19,7 @@ func nativeTrace(t *testing.T, rank int) string {
 	k := b.Add(trace.Span{Start: 0, End: 9000, Name: b.Intern("k"), Lane: b.Lane(trace.Lane{Kind: trace.Queue, Peer: trace.None}), Parent: trace.None, Kind: trace.Compute, Attr: trace.None})
 	b.Add(trace.Span{Start: 1000, End: 2000, Name: b.Intern("w"), Lane: b.Lane(trace.Lane{Kind: trace.Slot, Peer: trace.None}), Parent: k, Kind: trace.Workgroup, Attr: trace.None})
 	var out bytes.Buffer
-	if err := Write(&out, b.Finish(trace.Options{Epoch: 1e18}), nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&out, b.Finish(trace.Options{Epoch: 1e18}), nil, nil, nil))
 	return out.String()
 }
 
@@ -36,10 +35,7 @@ func TestNativeSpanOutsideOfItsParent(t *testing.T) {
 			if !strings.Contains(text, c.from) {
 				t.Fatalf("no %s in %s", c.from, text)
 			}
-			run, err := Read(strings.NewReader(strings.Replace(text, c.from, c.to, 1)), Options{File: "x.json"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Read(strings.NewReader(strings.Replace(text, c.from, c.to, 1)), Options{File: "x.json"}))(t)
 			if err := trace.Validate(run); err != nil || !strings.Contains(fmt.Sprint(run.Ledger), "a span outside of its parent: parent removed") {
 				t.Errorf("%s: %v, %v", c.what, err, run.Ledger)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestMain fixes the seed of random tests, unless the command line sets one.
@@ -96,10 +97,7 @@ func describeRow(run *trace.Run, s trace.Span) string {
 // NAME.want the run or the error. -update rewrites it.
 func TestGoldens(t *testing.T) {
 	const file = "testdata/read.txtar"
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Have(txtar.ParseFile(file))(t)
 	var out txtar.Archive
 	out.Comment = archive.Comment
 	want := map[string]string{}
@@ -127,9 +125,7 @@ func TestGoldens(t *testing.T) {
 		out.Files = append(out.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(got)})
 	}
 	if *update {
-		if err := os.WriteFile(file, txtar.Format(&out), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, txtar.Format(&out), 0o644))
 	}
 }
 
@@ -152,10 +148,7 @@ func checkPosition(t *testing.T, name string, err error, size int) {
 // TestOrderOfEventsDoesNotMatter shuffles the events of each golden with one object per
 // line.
 func TestOrderOfEventsDoesNotMatter(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/read.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Have(txtar.ParseFile("testdata/read.txtar"))(t)
 	shuffled := 0
 	for _, f := range archive.Files {
 		head, rest, ok := strings.Cut(string(f.Data), "\"traceEvents\":[\n")
@@ -226,10 +219,7 @@ func (e *endless) Read(b []byte) (int, error) {
 // FuzzRead: no input panics or hangs; an error has a position in the input; a run is
 // valid, is the same when written and read back, and can be merged.
 func FuzzRead(f *testing.F) {
-	archive, err := txtar.ParseFile("testdata/read.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	archive := must.Have(txtar.ParseFile("testdata/read.txtar"))(f)
 	for _, c := range archive.Files {
 		if !strings.HasSuffix(c.Name, ".want") {
 			f.Add(c.Data)
@@ -258,9 +248,7 @@ func FuzzRead(f *testing.F) {
 // checkRun checks the invariants of trace.Run and those of this reader.
 func checkRun(t *testing.T, run *trace.Run) {
 	t.Helper()
-	if err := trace.Validate(run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, trace.Validate(run))
 	for i, s := range run.Spans {
 		if s.Kind.OnDevice() && s.Attr == trace.None && run.Lanes[s.Lane].Kind == trace.Queue {
 			t.Fatalf("span %d: device work without a row", i)

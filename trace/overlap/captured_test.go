@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // captured reads a trace of the folder that lies beside the checkout.
@@ -21,15 +22,8 @@ func captured(t testing.TB, elem ...string) *trace.Run {
 		t.Skipf("%v: needs the captured traces beside the checkout", err)
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := chrome.Read(z, chrome.Options{File: filepath.Base(path)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	z := must.Have(gzip.NewReader(f))(t)
+	return must.Have(chrome.Read(z, chrome.Options{File: filepath.Base(path)}))(t)
 }
 
 // The overlap of files that other tools measure too.
@@ -55,10 +49,7 @@ func TestCapturedCollectives(t *testing.T) {
 	for _, rank := range []string{"rank0", "rank1", "rank2", "rank3"} {
 		runs = append(runs, captured(t, "h200", "traces", "bulk_llama70b_fc2_tp4_all_reduce", rank+".json.gz"))
 	}
-	run, err := assemble.Join(runs, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(assemble.Join(runs, "test"))(t)
 	m := Measure(run)
 	if len(m.Collectives) == 0 {
 		t.Fatal("no collectives")

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 var update = flag.Bool("update", false, "rewrite goldens")
@@ -232,10 +233,7 @@ func TestXPlaneStepsOfOneGPU(t *testing.T) {
 	}
 	gpu.line(7, "Stream #7(Compute)", work...)
 	host.line(40, "python3", calls...)
-	run, err := ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message).m(1, host.message)), "vm.xplane.pb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message).m(1, host.message)), "vm.xplane.pb"))(t)
 	var marks []string
 	for _, s := range run.Spans {
 		if name := run.NameOf(s); strings.Contains(name, "#") {
@@ -274,10 +272,7 @@ func TestXPlaneModulesOfOneName(t *testing.T) {
 		kernels = append(kernels, gpu.event("Cijk", 100*i, 10, stats...))
 	}
 	gpu.line(1, "Stream #16(Kernel)", kernels...)
-	run, err := ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message).m(1, modules)), "host.xplane.pb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message).m(1, modules)), "host.xplane.pb"))(t)
 	var got []string
 	for i := range run.Kernels {
 		if o := run.Operator(&run.Kernels[i]); o != nil {
@@ -292,13 +287,8 @@ func TestXPlaneModulesOfOneName(t *testing.T) {
 }
 
 func TestReadXPlane(t *testing.T) {
-	run, err := ReadXPlane(bytes.NewReader(stepPlanes()), "host.xplane.pb")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := trace.Validate(run); err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadXPlane(bytes.NewReader(stepPlanes()), "host.xplane.pb"))(t)
+	must.Do(t, trace.Validate(run))
 	checkGolden(t, "xplane.golden", describeXLA(run))
 	k := run.Kernel(run.Spans[len(run.Spans)-1])
 	if s := run.Setup(k); s.Grid != [3]int32{24, 2, 1} || s.Block != [3]int32{512, 1, 1} || s.Registers != 96 || s.Shared != 48 {
@@ -313,14 +303,9 @@ func checkGolden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Error(diff)
 	}
@@ -330,30 +315,15 @@ func checkGolden(t *testing.T, file, got string) {
 // what the reader does not use.
 func capturedStep(tb testing.TB) []byte {
 	tb.Helper()
-	f, err := os.Open("testdata/jax_tp.xplane.pb.gz")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Have(os.Open("testdata/jax_tp.xplane.pb.gz"))(tb)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	data, err := io.ReadAll(z)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return data
+	z := must.Have(gzip.NewReader(f))(tb)
+	return must.Have(io.ReadAll(z))(tb)
 }
 
 func TestReadCapturedXPlane(t *testing.T) {
-	run, err := ReadXPlane(bytes.NewReader(capturedStep(t)), "jax_tp.xplane.pb")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := trace.Validate(run); err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadXPlane(bytes.NewReader(capturedStep(t)), "jax_tp.xplane.pb"))(t)
+	must.Do(t, trace.Validate(run))
 	text := strings.SplitAfter(describeXLA(run), "\n")
 	const layer = 60 // its lines
 	checkGolden(t, "jax_tp.golden", strings.Join(text[:layer], ""))
@@ -393,10 +363,7 @@ func TestXPlaneTimes(t *testing.T) {
 	far := append(message{}.n(1, gpu.number(4, "late", nil)), message{}.n(2, 1<<63).n(3, 1<<63)...)
 	gpu.line(1, "Stream #1(Compute)", gpu.event("k", 1, 2, "kernel_details", "grid:1,1,1"), far)
 	gpu.message = gpu.m(3, message{}.s(2, "Stream #1(Compute)").n(3, 1<<63).m(4, gpu.event("k", 1, 2)))
-	run, err := ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message)), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(ReadXPlane(bytes.NewReader(message{}.m(1, gpu.message)), "x"))(t)
 	if n := run.Ledger.Count(trace.Skipped); n != 2 || len(run.Kernels) != 1 {
 		t.Errorf("%d kernels, %d events skipped: %v", len(run.Kernels), n, run.Ledger)
 	}
@@ -415,8 +382,6 @@ func FuzzReadXPlane(f *testing.F) {
 			}
 			return
 		}
-		if err := trace.Validate(run); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, trace.Validate(run))
 	})
 }

@@ -2,42 +2,13 @@ package layout
 
 import (
 	"math"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
-
-func TestTicks(t *testing.T) {
-	for _, c := range []struct {
-		from, to trace.Time
-		most     int
-		want     string // base | labels
-	}{
-		{0, 100, 5, " | 0 ns 20 ns 40 ns 60 ns 80 ns"},
-		{0, 1_000_000, 4, " | 0.0 ms 0.5 ms"},
-		{0, 1_000_001, 3, " | 0.0 ms 0.5 ms 1.0 ms"},
-		{0, 3, 10, " | 0 ns 1 ns 2 ns"},
-		{999, 4_001, 4, " | 1 µs 2 µs 3 µs 4 µs"},
-		{12_345_678_120, 12_345_678_160, 3, "12.345678 s + | 120 ns 140 ns"},
-		{12_345_678_120, 12_345_698_120, 3, "12.345 s + | 680 µs 690 µs"},
-		{90_000_000_000, 200_000_000_000, 4, " | 100 s 150 s"},
-		{-100, 100, 5, " | -100 ns -50 ns 0 ns 50 ns"},
-	} {
-		a := Ticks(Window{c.from, c.to}, c.most)
-		got := []string{a.Label, "|"}
-		for _, tick := range a.Ticks {
-			got = append(got, tick.Label)
-		}
-		if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
-			t.Errorf("[%d, %d) in %d (-want +got):\n%s", c.from, c.to, c.most, diff)
-		}
-	}
-}
 
 // TestTicksInside: few enough, inside the window, ascending, a step apart, and
 // each label tells its own time.
@@ -69,56 +40,11 @@ func TestTicksInside(t *testing.T) {
 	})
 }
 
-func TestTimes(t *testing.T) {
-	for _, c := range []struct {
-		at           trace.Time
-		exact, short string
-	}{
-		{0, "0 ns", "0 ns"},
-		{999, "999 ns", "999 ns"},
-		{1000, "1 µs", "1.000 µs"},
-		{1_234_567, "1.234567 ms", "1.235 ms"},
-		{12_345_000, "12.345 ms", "12.35 ms"},
-		{100_000_001, "100.000001 ms", "100.0 ms"},
-		{3_600_000_000_000, "3600 s", "3600 s"},
-		{-1500, "-1.5 µs", "-1.500 µs"},
-	} {
-		if got := Exact(c.at); got != c.exact {
-			t.Errorf("Exact(%d) = %q, want %q", c.at, got, c.exact)
-		}
-		if got := Short(c.at); got != c.short {
-			t.Errorf("Short(%d) = %q, want %q", c.at, got, c.short)
-		}
-	}
-}
-
+// What Exact writes, ParseTime reads, with spaces around it too.
 func TestParseTime(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want trace.Time
-		err  string
-	}{
-		{"12.5 ms", 12_500_000, ""},
-		{"300us", 300_000, ""},
-		{" 7 µs ", 7_000, ""},
-		{"42", 42_000, ""},
-		{"1e3ns", 1000, ""},
-		{"1s", 1_000_000_000, ""},
-		{"-2 ns", -2, ""},
-		{"", 0, `time "" (write one like 12.5 ms)`},
-		{"ms", 0, `time "ms" (write one like 12.5 ms)`},
-		{"5 m", 0, `unit "m" (write ns, us, ms or s)`},
-		{"1e300 s", 0, `time "1e300 s" (write one like 12.5 ms)`},
-		{"NaN", 0, `time "NaN" (write one like 12.5 ms)`},
-	} {
-		got, err := ParseTime(c.text)
-		if got != c.want || (err == nil) != (c.err == "") || (err != nil && err.Error() != c.err) {
-			t.Errorf("ParseTime(%q) = %d, %v; want %d, %s", c.text, got, err, c.want, c.err)
-		}
-	}
-	rapidtest.Check(t, func(t *rapid.T) { // what Exact writes, ParseTime reads
+	rapidtest.Check(t, func(t *rapid.T) {
 		at := trace.Time(rapid.Int64Range(-1e15, 1e15).Draw(t, "at"))
-		if got, err := ParseTime(Exact(at)); got != at || err != nil {
+		if got, err := ParseTime(" " + Exact(at) + " "); got != at || err != nil {
 			t.Fatalf("ParseTime(%q) = %d, %v; want %d", Exact(at), got, err, at)
 		}
 	})

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/rocprof"
 	"github.com/overlapse/overlapse/trace/testkit/must"
@@ -97,48 +95,6 @@ func addDrawn(b *trace.Builder, letter byte, s trace.Span) {
 		wg := b.Add(s)
 		s.Kind, s.Parent = trace.PhaseWait, wg
 		b.Add(s)
-	}
-}
-
-func TestFigure11(t *testing.T) {
-	run := drawn(
-		"RRRpCCCC..CCCww",
-		"RRR.CCC..CCCwww",
-		"RRRRCCCCCCC....",
-		"RRRpCCCC.wwwwww",
-	)
-	tl := must.Have(Figure11(View{Run: run}, Figure{Cluster: 2}))(t)
-	want := `
-WG 0 to 1
-  WG 1  done 120  marks |RRR CCC  CCC...|
-  WG 0  done 130  marks ▲30 ◆80 ◆130 |RRRRCCCC  CCC..|
-WG 2 to 3
-  WG 3  done 80  marks ▲30 |RRRRCCCC ......|
-  WG 2  done 110  marks ◆110 |RRRRCCCCCCC    |
-`
-	got := drawRows(tl, 15)
-	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// Vacant time of a lane is shown as waiting while the kernel runs, the tail
-// above all, and is not the kernel's before or after.
-func TestFigureShowsTheTail(t *testing.T) {
-	run := drawn(
-		"vRCCCvvV",
-		"RRCCCCC",
-		".RCC",
-	)
-	tl := must.Have(Figure11(View{Run: run}, Figure{}))(t)
-	want := `
-WG 0 to 2
-  WG 2  done 40  marks | RCC   |
-  WG 0  done 50  marks |.RCCC..|
-  WG 1  done 70  marks ◆70 |RRCCCCC|
-`
-	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(drawRows(tl, 7))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
