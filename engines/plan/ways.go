@@ -240,7 +240,10 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 			return slices.Contains(frameworks, w.Library) && !(t.Serves && slices.Contains(engines, w.Library))
 		}
 		if t.Framework == "" {
-			if of = slices.DeleteFunc(slices.Clone(found), foreign); len(of) == 0 {
+			switch others := slices.DeleteFunc(slices.Clone(found), foreign); {
+			case len(others) > 0:
+				of = others
+			case !slices.ContainsFunc(found, func(w Way) bool { return !slices.Contains(engines, w.Library) }): // and it serves nothing
 				of, found = []Way{work}, append(found, work)
 			}
 		}
