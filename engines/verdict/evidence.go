@@ -412,14 +412,24 @@ const timedIterations = 10
 
 // parts: matrix kernels of unknown size of which a schedule makes smaller ones, whose law is a guess.
 func (v *assessment) parts() {
-	if w := v.out.Changed.Workload; w == nil || w.Origins == nil || v.out.Strategy.Exact {
+	w := v.out.Changed.Workload
+	if w == nil || w.Origins == nil || v.out.Strategy.Exact {
 		return
+	}
+	cut := make([]bool, len(v.w.Ops)) // or repeated, or left out
+	for i := range cut {
+		cut[i] = true
+	}
+	for i := range w.Ops {
+		if of := w.Origin(int32(i)); int(of) < len(cut) && w.Ops[i].Dur() == v.w.Ops[of].Dur() {
+			cut[of] = false
+		}
 	}
 	var all, unknown trace.Time
 	for i := range v.w.Ops {
 		op := &v.w.Ops[i]
 		all += op.Dur()
-		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && workload.HoldsWeights(op) {
+		if cut[i] && op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && workload.HoldsWeights(op) {
 			unknown += op.Dur()
 		}
 	}
