@@ -262,16 +262,13 @@ func tunedTimes(phase string, rungs []verdict.Rung) []tunedTime {
 	return list
 }
 
-// added are the settings of a step of the ladder that the step before does not have, in the words of the program's libraries.
+// added are the settings of a step of the ladder that the step before does not have, in words.
 func (t *tunedTime) added(before *tunedTime) string {
 	words := func(t *tunedTime) []string {
-		if t.Says == "" {
-			return strings.Fields(t.Strategy + " " + t.Settings)
-		}
-		return strings.Split(strings.TrimPrefix(t.Says, "set "), " and ")
+		return strings.Split(strings.TrimPrefix(cmp.Or(t.Says, t.Name()), "set "), " and ")
 	}
-	if before == nil || before.Strategy != t.Strategy || (before.Says == "") != (t.Says == "") {
-		return cmp.Or(strings.TrimPrefix(t.Says, "set "), strings.TrimSpace(t.Strategy+" "+t.Settings))
+	if before == nil || before.Strategy != t.Strategy {
+		return strings.Join(words(t), " and ")
 	}
 	had := words(before)
 	return "+ " + strings.Join(slices.DeleteFunc(words(t), func(word string) bool { return slices.Contains(had, word) }), " ")

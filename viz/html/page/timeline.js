@@ -305,7 +305,7 @@ class Timeline {
     const inset = style.height < 1 ? 9 : 3; // room for the mark that stands where a store begins
     const room = Math.floor((width - inset - 3) / 6); // characters
     const short = name.length <= room ? name : name.slice(0, room - 1) + "…";
-    this.text(name && room >= Math.min(8, name.length) ? short : style.glyph, x + inset, y + 0.5, style.ink);
+    this.text(name && room >= Math.min(10, name.length) ? short : style.glyph, x + inset, y + 0.5, style.ink);
   }
 
   zoomTo(start, end) {

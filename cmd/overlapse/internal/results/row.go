@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
@@ -35,7 +36,9 @@ func RowOf(p *verdict.Prediction, phase string) Row {
 	if !row.Applies {
 		return row
 	}
-	row.Effort, row.Says = p.Effort, plan.Said(p.Ways)
+	if row.Effort, row.Says = p.Effort, plan.Said(p.Ways); !row.Experimental && p.Effort != "" {
+		row.Says = cmp.Or(row.Says, p.Named)
+	}
 	row.Change, row.PeakMemory, row.MemoryLacks = p.Change, p.Memory.Bytes, p.Memory.Lacks
 	row.Chance, row.Confidence, row.Same = p.Confidence.Chance, p.Confidence, p.Same()
 	row.Time, row.Fastest, row.Slowest = int64(p.Expected), int64(p.Best), int64(p.Worst)
@@ -61,7 +64,7 @@ type Row struct {
 	// Phases are the steps that the row is about, if the trace tells their phase; one.
 	Phases []plan.PhaseTime `json:"phases,omitempty"`
 	Effort plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
-	Says   string           `json:"says,omitempty"`         // how to get it, as the libraries say it: "set bucket_cap_mb=50"
+	Says   string           `json:"says,omitempty"`         // how to get it: "set bucket_cap_mb=50", else in plain words
 	Bubble float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
 	Limit  string           `json:"limited_by,omitempty"`
 	// Explanation is set with --explain.

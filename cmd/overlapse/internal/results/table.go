@@ -255,24 +255,22 @@ func (r *Replayed) refused() []*Row {
 	return slices.DeleteFunc(r.all(), func(row *Row) bool { return row.Applies })
 }
 
-// names are those of rows, joined.
-func (r *Replayed) names(rows []*Row) string {
-	var names []string
-	for _, row := range rows {
-		if name := r.named(row); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
+// names are those of rows, joined, each once.
+func (r *Replayed) names(rows []*Row) string { return joined(rows, r.named) }
 
 // sayings are the rows' changes in words, joined.
 func (r *Replayed) sayings(rows []*Row) string {
+	return joined(rows, func(row *Row) string { return strings.TrimSuffix(r.says(row), " ("+row.bound+")") })
+}
+
+func joined(rows []*Row, text func(*Row) string) string {
 	var list []string
 	for _, row := range rows {
-		list = append(list, strings.TrimSuffix(r.says(row), " ("+row.bound+")"))
+		if t := text(row); !slices.Contains(list, t) {
+			list = append(list, t)
+		}
 	}
-	return strings.Join(slices.Compact(list), ", ")
+	return strings.Join(list, ", ")
 }
 
 // Table is that of rows without their runs, for a terminal of a width, 0: of any.
