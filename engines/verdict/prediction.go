@@ -1,9 +1,7 @@
 package verdict
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
@@ -93,8 +91,7 @@ func Predict(w *workload.Workload, captured, out engines.Outcome) Prediction {
 	}
 	p.Ways, p.Effort = HowTo(w, out)
 	if said := plan.Said(p.Ways); said != "" { // else a part has no words, which those of its settings would hide
-		settings := slices.DeleteFunc(slices.Clone(p.Ways), func(w plan.Way) bool { return !strings.Contains(w.For, "=") })
-		p.Named = strings.TrimPrefix(strings.TrimPrefix(cmp.Or(plan.Said(settings), said), "set "), "pass ")
+		p.Named = strings.TrimPrefix(strings.TrimPrefix(said, "set "), "pass ")
 	}
 	if p.likely() {
 		p.besideProfiler(w, captured)
