@@ -80,7 +80,7 @@ type pipes struct {
 
 type cuRef struct{ gpu, cu int32 }
 
-func newGPU(m *machine.Machine, p *program.Program) gpu {
+func newGPU(m *machine.Machine) gpu {
 	n := int(m.GPU.CUs.Value)
 	words := (n + 63) / 64
 	g := gpu{

@@ -242,7 +242,7 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 		if !s.fold.runs(g) {
 			continue
 		}
-		s.gpus[g] = newGPU(m, p)
+		s.gpus[g] = newGPU(m)
 		for i := range p.GPUs[g].Streams {
 			id := int32(len(s.streams))
 			s.streams = append(s.streams, stream{

@@ -121,7 +121,7 @@ func (r *Rank) CommStream(compute, comm *workload.Op) *Stream {
 // Written records that an operation was written to a stream.
 func (r *Rank) Written(s *Stream, op *workload.Op) {
 	s.Post(r.Planner.Done[op.ID], 1)
-	s.End, s.last = max(s.End, op.End), op
+	s.End = max(s.End, op.End)
 	r.Planner.where[op.ID] = Point{s, len(s.Commands)}
 }
 

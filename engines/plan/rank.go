@@ -36,9 +36,8 @@ type Rank struct {
 // A Stream is a stream of the program while it is written.
 type Stream struct {
 	program.Stream
-	End  trace.Time   // captured end of the last op written, ns
-	last *workload.Op // nil: none yet
-	held bool         // its first command waits until its first op started in the capture
+	End  trace.Time // captured end of the last op written, ns
+	held bool       // its first command waits until its first op started in the capture
 }
 
 // A Point is behind the first so many commands of a stream; the zero value is nowhere.

@@ -21,7 +21,7 @@ func (l *lifter) spread() error {
 			counts[l.Run.RankOf(s)]++
 		}
 	}
-	if err := l.place(counts); err != nil {
+	if err := l.place(); err != nil {
 		return err
 	}
 	total := 0
@@ -84,7 +84,7 @@ func (l *lifter) number(rank int, ops []workload.Op, flows [][]workload.Edge) {
 
 // place decides how large the world is, which of its ranks each captured one
 // is, and which captured one each of the others copies.
-func (l *lifter) place(ops []int) error {
+func (l *lifter) place() error {
 	ranks := l.Run.Ranks
 	if len(ranks) == 0 {
 		return nil

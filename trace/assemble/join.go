@@ -61,7 +61,7 @@ func (m *merger) add(r *trace.Run, index int) {
 		firstRow = 0
 	}
 	if !m.parts || index == 0 {
-		m.addRanks(r, index)
+		m.addRanks(r)
 	}
 	names := make([]trace.NameID, len(r.Names))
 	for i, n := range r.Names {
@@ -110,7 +110,7 @@ func (m *merger) add(r *trace.Run, index int) {
 	}
 }
 
-func (m *merger) addRanks(r *trace.Run, index int) {
+func (m *merger) addRanks(r *trace.Run) {
 	for _, k := range r.Ranks {
 		a := &m.ranks[len(m.b.Run.Ranks)]
 		k.Shift, k.Memory = k.Shift+a.shift, nil

@@ -234,7 +234,7 @@ func (w *walker) heldBack(row int32, op trace.SpanID) trace.SpanID {
 	if w.orders[row] == nil {
 		w.orders[row] = ordersOf(w.run, r)
 	}
-	return w.orders[row].heldBack(w.run, r, op)
+	return w.orders[row].heldBack(w.run, op)
 }
 
 // ended returns the operations of a rank by end, then id.

@@ -91,7 +91,7 @@ func lastIssued(queue []trace.SpanID, issued map[trace.SpanID]trace.Time, at tra
 // waits for, the one that ended last, unless the host was later still; then
 // the last that the thread had waited for. It is trace.None where the file
 // does not have it.
-func (o *orders) heldBack(run *trace.Run, w *rankWork, op trace.SpanID) trace.SpanID {
+func (o *orders) heldBack(run *trace.Run, op trace.SpanID) trace.SpanID {
 	s := run.Spans[op]
 	last := trace.SpanID(trace.None)
 	take := func(id trace.SpanID) {

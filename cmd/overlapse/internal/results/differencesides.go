@@ -57,7 +57,7 @@ func Measured(r *cli.Reader, a, b string) (Difference, error) {
 	for _, pair := range pairs {
 		of := sides
 		for i, w := range lifted {
-			of[i].measure(r, w, pair[i])
+			of[i].measure(w, pair[i])
 		}
 		each = append(each, differenceOf(of[0], of[1]))
 	}
@@ -115,7 +115,7 @@ func wholeRuns(x, y *side) string {
 }
 
 // measure fills in the times of a captured run, of one of its steps; w may be nil.
-func (s *side) measure(r *cli.Reader, w *workload.Workload, steps *plan.Steps) {
+func (s *side) measure(w *workload.Workload, steps *plan.Steps) {
 	if w == nil {
 		s.items = overlap.Items(s.run, nil, nil)
 		return
