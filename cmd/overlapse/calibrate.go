@@ -18,9 +18,9 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines/score"
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/dataset"
+
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -88,7 +88,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	res, err := calibrate.Calibrate(rows, base)
+	res, err := dataset.CalibrateMachine(rows, base)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 // magnitude prints a fraction as percent, without a sign.
 func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
-func (a *app) printCalibration(res calibrate.Result) {
+func (a *app) printCalibration(res dataset.Calibrated) {
 	t := cli.Table{
 		Title:   "parameters that are read together: mean error over left-out rows",
 		Columns: []string{"law", "rows", "base", "fit", "read as"},

@@ -22,7 +22,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 )
@@ -218,7 +218,7 @@ func (a *app) checkRows(m machine.Machine, folder string, say func(check, cure, 
 	if base, err = a.MachineNamed(baseOf(rows), 0); err != nil {
 		return base, err
 	}
-	res, err := calibrate.Calibrate(rows, base)
+	res, err := dataset.CalibrateMachine(rows, base)
 	if err != nil {
 		return base, err
 	}

@@ -372,6 +372,7 @@ func (a *app) printTried(found tuning, phase string, top int) {
 		}
 		rows, last = append(rows, r), r.Time
 	}
+	slices.SortStableFunc(rows, func(a, b *results.Row) int { return cmp.Compare(a.Time, b.Time) })
 	t := results.Table(rows, a.Width)
 	t.Title = titleOf("other settings, fastest first", phase)
 	a.Show(t)

@@ -240,8 +240,8 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 			return slices.Contains(frameworks, w.Library) && !(t.Serves && slices.Contains(engines, w.Library))
 		}
 		if t.Framework == "" {
-			if others := slices.DeleteFunc(slices.Clone(found), foreign); len(others) > 0 {
-				of = others
+			if of = slices.DeleteFunc(slices.Clone(found), foreign); len(of) == 0 {
+				of, found = []Way{work}, append(found, work)
 			}
 		}
 		least := slices.MinFunc(of, func(a, b Way) int { return CompareEfforts(a.Effort, b.Effort) }).Effort

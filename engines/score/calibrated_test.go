@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/dataset"
+
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
@@ -32,7 +32,7 @@ func TestCalibratedByOneCapture(t *testing.T) {
 	}
 	rows := set("h200x2-capture").Rows
 	fit := func(rows []dataset.Row) machine.Machine {
-		res := must.Have(calibrate.Calibrate(rows, h100))(t)
+		res := must.Have(dataset.CalibrateMachine(rows, h100))(t)
 		return res.Machine
 	}
 	half := func(seed uint64) []dataset.Row {

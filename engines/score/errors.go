@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine/dataset"
 )
 
 // everything is the name under which scores of all strategies stand.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 

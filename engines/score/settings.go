@@ -9,7 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine/dataset"
 )
 
 // A setting is a parameter of a row's strategy, as rows name it.

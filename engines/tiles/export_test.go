@@ -6,6 +6,7 @@ var (
 	Intensity   = intensity
 	GroupsOf    = groupsOf
 	CountsWaves = countsWaves
+	InParts     = inParts
 )
 
 // Unlimited is a queue that no threshold bounds.

@@ -298,8 +298,18 @@ func inParts(pl *plan.Planner, op *workload.Op, list string, i int) *workload.Op
 	}
 	built, kernel := *op, *op.Kernel
 	built.Kernel, kernel.Tiling.WGs = &kernel, c.Tiles()*n
-	built.Alone = trace.Time(float64(op.DurAlone()) * max(longer, min(1, load)))
+	added := float64(sumOfParts(pl, op, c.Tiles()))
+	loops := max(0, float64(op.DurAlone())-added*float64(c.Splits-1))
+	built.Alone = trace.Time(loops*max(longer, min(1, load)) + added*float64(n-1))
 	return &built
+}
+
+// sumOfParts is by how much each further part along K of so many tiles delays the end of a kernel: workgroups of the
+// same tile add their sums one after another, each of which waits for the one before, reads the tile's sums, writes
+// them and posts (rule T11).
+func sumOfParts(pl *plan.Planner, op *workload.Op, tiles int) trace.Time {
+	bytes := float64(op.Tiling.TileM * op.Tiling.TileN * max(1, op.Shape.ElemSize))
+	return 2 * (roundTrip(pl).Time + pl.Laws().Stream(bytes, tiles))
 }
 
 // checkParts checks a list of parts along K: numbers with an x between.

@@ -72,7 +72,7 @@ func Predict(w *workload.Workload, captured, out engines.Outcome) Prediction {
 		}
 		return p
 	}
-	p.Evidence = EvidenceOf(w, out)
+	p.Evidence, p.Named = EvidenceOf(w, out), plainly(out.Selection)
 	if out.Result == nil {
 		p.Confidence = p.Evidence.Confidence(0)
 		return p
@@ -88,7 +88,6 @@ func Predict(w *workload.Workload, captured, out engines.Outcome) Prediction {
 			p.Confidence.Level = low
 		}
 	}
-	p.Named = plainly(out.Selection)
 	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Future || out.Strategy.Bound && !out.Strategy.Exact {
 		return p
 	}

@@ -290,7 +290,7 @@ func (v *Verdict) waiting(w *workload.Workload) {
 // LateText says what it costs that others wait for a rank, how steady that is, what takes the rank longer, and what
 // balanced ranks change.
 func LateText(late *overlap.LateRank) string {
-	text := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", trace.Micros(late.Cost), 100*late.Share)
+	text := fmt.Sprintf("others wait %s an iteration for it", trace.Micros(late.Cost))
 	if late.Iterations > 1 {
 		text += fmt.Sprintf(", last in %d of %d (%s to %s)", late.Last, late.Iterations, trace.Micros(late.Least), trace.Micros(late.Most))
 	} else {
@@ -326,13 +326,13 @@ func LateText(late *overlap.LateRank) string {
 	return text
 }
 
-// overlaps says what the captured schedule gains from its own overlap, if that is likely; else "".
+// overlaps says what the captured schedule gains from its own overlap, if that is likely; else "". Settings do not overlap more.
 func overlaps(w *workload.Workload, captured engines.Outcome, outcomes []Prediction) string {
 	if t := TimesOf(w, captured); float64(t.Hidden) <= overlapsFrom*float64(t.Hidden+t.Exposed()) {
 		return ""
 	}
 	for _, o := range outcomes {
-		if !o.Strategy.Plain || o.Why != "" || o.Result == nil {
+		if !o.Strategy.Plain || o.Why != "" || o.Strategy.String(o.Values) != "" {
 			continue
 		}
 		if slower := 1 - fitted.Below(-math.Log1p(Faster), math.Log1p(o.Change), o.Evidence); slower >= Likely {
@@ -368,7 +368,7 @@ func (v *Verdict) bound(w *workload.Workload, captured engines.Outcome, all []Pr
 		}
 		return
 	}
-	said := overlaps(w, captured, all)
+	said := overlaps(w, captured, slices.Concat(all, v.tried))
 	if ideal := boundOf(all); ideal != nil {
 		idle := idleSaved(w, captured, ideal.Outcome)
 		gain := "overlap of the same work can save nothing"

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,59 +13,6 @@ import (
 )
 
 var update = flag.Bool("update", false, "rewrite profiles and goldens")
-
-func TestLoad(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		profile string
-		gpus    int
-	}{
-		{"h200x4", "h200", 4},
-		{"h200x1", "h200", 1},
-		{"h200", "h200", 4},
-		{"mi300x", "mi300x", 8},
-		{"mi300xx2", "mi300x", 2},
-		{"v100x4", "v100", 4},
-		{"mi210ib", "mi210ib", 2},
-		{"h800x16", "h800", 16},
-		{"h200:4", "h200", 4},
-		{"mi300x:2", "mi300x", 2},
-		{"mi300x8", "mi300x", 8},
-		{"mi250x8", "mi250x", 8},
-		{"MI350X:8", "mi350x", 8},
-		{"a100-40gb", "a100-40gb", 8},
-		{"v100x8", "v100", 8},
-	} {
-		m := mustLoad(t, c.name)
-		if m.Profile != c.profile || m.GPUs != c.gpus {
-			t.Errorf("%s: profile %s with %d GPUs", c.name, m.Profile, m.GPUs)
-		}
-	}
-}
-
-func TestLoadErrors(t *testing.T) {
-	unknown := func(name string) string {
-		return `unknown machine "` + name + `" (have ` + strings.Join(Names(), ", ") + ` with a number of GPUs, as in h200:4, or a path to a YAML file)`
-	}
-	for name, want := range map[string]string{
-		"torus128x129": "torus128:129: 129 GPUs: the torus2d of torus128 has at most 128 (torus128:1 to torus128:128); a machine file with base: torus128 and gpus: N gives it more",
-		"h200x4097":    "h200:4097: 4097 GPUs (want 1 to 4096)",
-		"h900":         unknown("h900") + ": did you mean h100?",
-		"hh200x4":      unknown("hh200x4") + ": did you mean h200:4?",
-		"h200x0":       unknown("h200x0") + ": did you mean h200?",
-		"h200:-1":      unknown("h200:-1"),
-		"h200x+4":      unknown("h200x+4") + ": did you mean h200:4?",
-		"machine":      unknown("machine"),
-		"":             unknown(""),
-		"x":            unknown("x"),
-		"profiles/h2":  unknown("profiles/h2"),
-	} {
-		_, err := Load(name)
-		if err == nil || err.Error() != want {
-			t.Errorf("%q: got %v\nwant %s", name, err, want)
-		}
-	}
-}
 
 // Profiles are kept as WriteYAML writes them, so that a change of one number is a diff of one line.
 func TestProfilesAreCanonical(t *testing.T) {

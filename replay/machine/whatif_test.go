@@ -1,7 +1,6 @@
 package machine_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,24 +11,6 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
-
-func TestParseWhatIf(t *testing.T) {
-	for _, c := range []struct{ text, want, err string }{
-		{"", "", ""},
-		{"links=2, memory=1.2,cus=1.5,clock=0.9,latency=0,nics=2", "links=2,memory=1.2,cus=1.5,clock=0.9,latency=0,nics=2", ""},
-		{"compute=2", "", `"compute=2": "compute" is none of links, nics, memory, cus, clock, latency, balanced (example: links=2,memory=1.2)`},
-		{"links=0", "", `"links=0": links takes a factor from 0.01 to 100, not "0"`},
-		{"links=NaN", "", `"links=NaN": links takes a factor from 0.01 to 100, not "NaN"`},
-		{"latency=-1", "", `"latency=-1": latency takes a factor from 0 to 100, not "-1"`},
-		{"cus", "", `"cus": cus takes a factor from 0.01 to 100, not ""`},
-		{"cus=2,cus=3", "", `"cus=2,cus=3": cus is given twice`},
-	} {
-		x, err := machine.ParseWhatIf(c.text)
-		if got := fmt.Sprint(err); err != nil && got != c.err || err == nil && c.err != "" || x.String() != c.want {
-			t.Errorf("%q: %q, error %v; want %q, error %s", c.text, x, err, c.want, c.err)
-		}
-	}
-}
 
 // A factor of 1 changes nothing, and no factor changes the machine that it is applied to.
 func TestWhatIfKeepsTheMachine(t *testing.T) {

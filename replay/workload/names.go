@@ -60,14 +60,22 @@ func classOf(kernel string) Class {
 		class Class
 		words []string
 	}{
-		{ClassLight, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_", "prepare_varlen", "_metadata", "kv_indices", "convert_req", "merge_state", "mergestate", "merge_attn_states"}},
+		{ClassLight, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel",
+			"barrier_kernel", "__amd_rocclr_", "prepare_varlen", "_metadata", "kv_indices", "convert_req", "merge_state", "mergestate",
+			"merge_attn_states"}},
 		{ClassSweep, []string{"and_cache", "kv_buffer", "kvcache_kernel", "appendpaged", "concat_mla", "rotary", "rope_", "_rope", "kn_entry_"}},
-		{ClassDense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop", "withkvcache", "withpagedkvcache", "withraggedkvcache", "kernel_mha", "multihead", "aiter::pa_", "mla_dec", "mla_pfl", "mla_a", "_fwd_grouped_kernel_stage", "_fwd_kernel_stage"}},
-		{ClassSweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
-		{classOther, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad", "fused_moe_kernel", "fmoe_", "batched_triton_kernel"}},
+		{ClassDense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop", "withkvcache",
+			"withpagedkvcache", "withraggedkvcache", "kernel_mha", "multihead", "aiter::pa_", "mla_dec", "mla_pfl", "mla_a",
+			"_fwd_grouped_kernel_stage", "_fwd_kernel_stage"}},
+		{ClassSweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray",
+			"direct_copy"}},
+		{classOther, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad",
+			"fused_moe_kernel", "fmoe_", "batched_triton_kernel"}},
 		{ClassLookup, []string{"embedding", "emb_"}},
-		{ClassMatrix, []string{"gemm", "gemv", "nvjet", "cijk_", "cutlass", "xmma", "matmul", "_mm_", "bmm_", "marlin", "wvsplitk", "flatmm", "triton_tem_"}},
-		{ClassSweep, []string{"memcpy", "memset", "copy", "norm", "fill", "transpose", "permute", "triu_tril", "nchwtonhwc", "nhwctonchw", "quant", "act_and_mul", "silu_and_mul", "silu_mul", "gelu_and_mul"}},
+		{ClassMatrix, []string{"gemm", "gemv", "nvjet", "cijk_", "cutlass", "xmma", "matmul", "_mm_", "bmm_", "marlin", "wvsplitk",
+			"flatmm", "triton_tem_"}},
+		{ClassSweep, []string{"memcpy", "memset", "copy", "norm", "fill", "transpose", "permute", "triu_tril", "nchwtonhwc",
+			"nhwctonchw", "quant", "act_and_mul", "silu_and_mul", "silu_mul", "gelu_and_mul"}},
 		{ClassLight, []string{
 			"reduce_kernel", "reduction", "gammabeta", "arange", "index", "scatter", "gather", "sort", "scan", "cub::",
 			"multi_tensor_apply", "triton_poi_", "triton_per_", "triton_red_", "triton__", "topk", "moe_align", "moe_sum", "moe_fused_gate", "sampling",

@@ -75,6 +75,46 @@ func siblings(t *testing.T) string {
 		page.WriteString("```\n")
 	}
 	page.WriteString(memoryOverTime(t))
+	page.WriteString(streamsOverTime(t))
+	return page.String()
+}
+
+// streamsOverTime is resource-aware overlap's Figure 1(c): the GEMMs of one stream and the all-reduces of the other.
+func streamsOverTime(t *testing.T) string {
+	var page strings.Builder
+	const columns = 100
+	strategies := []string{"bulk", "multistream:buffers=2", "multistream:buffers=2:priority=on"}
+	fmt.Fprintf(&page, "\n## Resource-aware, Figure 1(c): two streams\n\nGEMMs above, all-reduces below; the shade changes with each kernel. One after the other; overlapped, where every GEMM takes all slots before the all-reduce that is ready, and gains nothing; with priority each all-reduce runs beside the next GEMM, and the last one alone.\n\n    overlapse view samples/workloads/resource-aware-mb-ar.yaml --strategy %s\n\n```\n", strings.Join(strategies[1:], ","))
+	w, m := plantest.SampleOperator(t, "resource-aware-mb-ar")
+	var longest trace.Time
+	for i, s := range strategies {
+		name, set, _ := strings.Cut(s, ":")
+		out := enginetest.Detailed(t, w, m, name, enginetest.Settings(set), replay.Options{})
+		run := out.Result.Run
+		if i == 0 {
+			longest = run.End
+		}
+		fmt.Fprintf(&page, "%s, %.2f ms\n", s, float64(run.End)/1e6)
+		for _, of := range []struct {
+			kind  trace.Kind
+			marks string
+		}{{trace.Compute, "█▓"}, {trace.Collective, "▚░"}} {
+			line, n := slices.Repeat([]rune{' '}, columns), 0
+			for _, span := range run.Spans {
+				if span.Kind != of.kind || run.RankOf(span) != 0 {
+					continue
+				}
+				for c := range columns {
+					if at := longest * trace.Time(2*c+1) / (2 * columns); at >= span.Start && at < span.End {
+						line[c] = []rune(of.marks)[n%2]
+					}
+				}
+				n++
+			}
+			page.WriteString(strings.TrimRight(string(line), " ") + "\n")
+		}
+	}
+	page.WriteString("```\n")
 	return page.String()
 }
 

@@ -48,7 +48,6 @@ type Session struct {
 	// Tracks are what becomes lanes. Readers that know them only at the end set them all then.
 	Tracks    []Track
 	trackIDs  map[Track]int32
-	last      [numTrackKinds]int32  // the last used track of each kind
 	collects  map[trace.NameID]bool // names of kernels: whether they are of a collective library
 	kernels   []processSpan
 	commCalls []commCall                  // calls of collective libraries
@@ -112,7 +111,6 @@ const (
 	engineTrack
 	ThreadTrack
 	AnnotationTrack // ranges of a process or, with an agent, of one of its queues
-	numTrackKinds
 )
 
 // A Track becomes a lane.
@@ -152,9 +150,6 @@ func New(name string) *Session {
 		stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
 	}
 	s.Builder.Intern("") // name 0
-	for i := range s.last {
-		s.last[i] = trace.None
-	}
 	return s
 }
 
@@ -184,12 +179,7 @@ func Narrow(n int64) int32 {
 
 // track returns the index of a track, which is used as a lane id until Finish.
 func (s *Session) track(t Track) trace.LaneID {
-	if i := s.last[t.Kind]; i != trace.None && s.Tracks[i] == t {
-		return trace.LaneID(i)
-	}
-	i := trace.Memo(s.trackIDs, t, func() int32 { return trace.Push(&s.Tracks, t) })
-	s.last[t.Kind] = i
-	return trace.LaneID(i)
+	return trace.LaneID(trace.Memo(s.trackIDs, t, func() int32 { return trace.Push(&s.Tracks, t) }))
 }
 
 // add adds a span of the record in hand on a track. One that ends before it starts is repaired.

@@ -289,7 +289,7 @@ func (t *changeTally) said(n float64) string {
 			names = append(names, fmt.Sprintf("%.0f %s", math.Ceil(float64(x.count)/n), middle(x.name)))
 		}
 		if more := len(list) - len(names); more > 0 {
-			names = append(names, fmt.Sprintf("%d more names", more))
+			names = append(names, fmt.Sprintf("%d more", more))
 		}
 		if list == nil {
 			continue

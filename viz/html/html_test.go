@@ -105,6 +105,9 @@ func dump(t testing.TB, d data, p *panel, detail func(int32) string) string {
 			if r.Cluster {
 				b.WriteString(" (new cluster)")
 			}
+			if r.Of != "" {
+				b.WriteString(" of " + r.Of)
+			}
 			b.WriteString("\n")
 			for _, g := range all[:r.Spans+r.Marks] {
 				fmt.Fprintf(&b, "    %6d %6d %-20s %s %s\n", g.start, g.end-g.start, d.Kinds[g.kind].Label, d.Names[g.name], detail(g.detail))

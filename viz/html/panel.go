@@ -68,6 +68,7 @@ type gapLabel struct {
 type row struct {
 	Label   string `json:"label"`
 	Cluster bool   `json:"cluster,omitempty"` // the first of a cluster
+	Of      string `json:"of,omitempty"`      // likewise: the cluster's name
 	Detail  bool   `json:"detail,omitempty"`  // hidden by default
 	Strip   bool   `json:"strip,omitempty"`   // states of the rank, not a lane
 	Nth     int    `json:"nth,omitempty"`     // number of a workgroup below its kernel

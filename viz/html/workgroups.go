@@ -136,15 +136,15 @@ func (r Report) figure11(t *layout.Timeline, run int, d *dictionary) section {
 	s.End = t.End - t.Start
 	s.Time = layout.Short(s.End)
 	s.Title += " · " + t.Title
-	cluster := false
+	cluster := ""
 	for i := range t.Rows {
 		if t.Rows[i].Kind != layout.LaneRow {
-			cluster = true
+			cluster = t.Rows[i].Label
 			continue
 		}
 		out := workgroupRow(t, i, d)
-		out.Nth, out.Cluster = len(s.Rows), cluster && len(s.Rows) > 0
-		cluster = false
+		out.Nth, out.Of, out.Cluster = len(s.Rows), cluster, cluster != "" && len(s.Rows) > 0
+		cluster = ""
 		s.Rows = append(s.Rows, out)
 	}
 	return s

@@ -162,12 +162,24 @@ func (m *model) drawAxis(c canvas, p *page, r regions) {
 
 // drawRows draws the rows in view.
 func (m *model) drawRows(c canvas, p *page, r regions) {
-	first := min(p.top, len(p.visible))
+	first, tall := min(p.top, len(p.visible)), m.tall(p, r)
 	rows := p.visible[first:min(first+r.rows.h, len(p.visible))]
 	m.merge(p, rows, r.cells(), c.patterns())
 	for i, row := range rows {
-		m.drawRow(c, p, r, r.rows.y+i, row, &m.bars[i], first+i == p.cursor)
+		y := r.rows.y + i*tall
+		for below := 1; below < tall; below++ {
+			c.drawBar(&m.bars[i], r.labels, y+below)
+		}
+		m.drawRow(c, p, r, y, row, &m.bars[i], first+i == p.cursor)
 	}
+}
+
+// tall is how many lines a row has: more than one where runs are compared and all rows fit.
+func (m *model) tall(p *page, r regions) int {
+	if !m.together {
+		return 1
+	}
+	return max(1, min(3, r.rows.h/max(1, len(p.visible))))
 }
 
 // drawOverview draws the rank of the cursor over the whole axis, and where the window is.

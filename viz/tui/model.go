@@ -2,7 +2,6 @@ package tui
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -108,20 +107,23 @@ func (m *model) firstFigure() {
 // compares them.
 func (m *model) bounds() layout.Window { return layout.RangeOf(m.views) }
 
-// opening is the window to begin with: all, or where device work begins if that is late.
+// opening is the window to begin with: all, or device work if hosts and profilers begin or end long before or behind it.
 func opening(views []layout.View, all layout.Window) layout.Window {
-	start := all.To
+	start, end := all.To, all.From
 	for _, v := range views {
-		at := slices.IndexFunc(v.Run.Spans, func(s trace.Span) bool {
-			k := v.Run.Lanes[s.Lane].Kind
-			return k != trace.HostThread && k != trace.Annotation
-		})
-		if at >= 0 { // spans are in the order of their starts
-			start = min(start, v.Run.Spans[at].Start+v.Offset)
+		for _, s := range v.Run.Spans {
+			if k := v.Run.Lanes[s.Lane].Kind; k != trace.HostThread && k != trace.Annotation {
+				start, end = min(start, s.Start+v.Offset), max(end, s.End+v.Offset)
+			}
 		}
 	}
-	if late := start - all.From; start < all.To && late > all.Len()/4 {
-		all.From = start - min(late, (all.To-start)/50)
+	early, late, room := start-all.From, all.To-end, max(1, (end-start)/50)
+	switch {
+	case start >= end:
+	case early > all.Len()/4:
+		return layout.Window{From: start - min(early, room), To: end + min(late, room)}
+	case late > all.Len()/8:
+		all.To = end + room
 	}
 	return all
 }

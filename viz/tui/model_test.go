@@ -96,9 +96,16 @@ func TestHelpIsNotCut(t *testing.T) {
 
 // A run whose work begins late is shown from there on; 0 shows all.
 func TestOpening(t *testing.T) {
-	for late, want := range map[trace.Time]string{0: "0 ns to 10.01 µs", 2000: "0 ns to 12 µs", 30_000: "29.8 µs to 40 µs"} {
+	for late, want := range map[trace.Time]string{
+		0: "0 ns to 10.01 µs", 2000: "0 ns to 12 µs", 30_000: "29.8 µs to 40 µs", -5000: "0 ns to 10.2 µs", // a host that goes on
+	} {
 		var b trace.Builder
 		rank := b.AddRank(trace.Rank{})
+		if late < 0 {
+			lane := b.Lane(trace.Lane{Kind: trace.HostThread, Rank: rank, Peer: trace.None})
+			b.Add(trace.Span{Kind: trace.HostCall, Lane: lane, Start: 15_000, End: 16_000, Parent: trace.None, Attr: trace.None, Name: b.Intern("x")})
+			late = 0
+		}
 		for kind, start := range map[trace.LaneKind]trace.Time{trace.HostThread: 0, trace.Annotation: 10, trace.Queue: late} {
 			lane := b.Lane(trace.Lane{Kind: kind, Rank: rank, Peer: trace.None})
 			b.Add(trace.Span{Kind: trace.Compute, Lane: lane, Start: start, End: start + 10_000, Parent: trace.None, Attr: trace.None, Name: b.Intern("x")})

@@ -79,7 +79,7 @@ func (m *model) click(x, y int) {
 		p.pan(at - (p.window.From + p.window.Len()/2))
 		return
 	}
-	at := p.top + y - r.rows.y
+	at := p.top + (y-r.rows.y)/m.tall(p, r)
 	if y < r.rows.y || y >= r.rows.y+r.rows.h || at >= len(p.visible) {
 		return
 	}

@@ -222,7 +222,7 @@ async function boot() {
   const wgs = await timeline("wgs", data.workgroups, data, (i, row) => {
     const s = wgs.spans, kind = data.kinds[s.kind[i]];
     return [kind.label + (s.name[i] ? ", " + data.names[s.name[i]] : ""), ...(s.detail[i] ? [`tile ${s.detail[i] - 1}`] : []), ...span(wgs, i, row)];
-  }, [{ key: "kernel", name: "kernel", pick: data.workgroups?.kernel }, { key: "group", name: "rank", pick: data.workgroups?.pick }]);
+  }, [{ key: "kernel", name: "kernel", pick: data.workgroups?.kernel }, { key: "group", name: "rank", all: "all", pick: data.workgroups?.pick }]);
   const all = [lanes, wgs].filter(Boolean);
   for (const chart of charts) chart.clicked = (key) => lanes?.controls.only(key);
   const redraw = () => {

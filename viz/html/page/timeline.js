@@ -48,7 +48,7 @@ class Timeline {
     this.lines = []; // {top, height, row} or {top, height, section}
     let top = 0, run = null;
     for (const section of sections) {
-      if (section.run !== run) {
+      if (section.run !== run || this.panel.firstRows) {
         const height = section.gaps ? 42 : 26;
         this.lines.push({ top, height, section });
         top += height;
@@ -83,7 +83,8 @@ class Timeline {
       return div;
     }
     if (line.first || line.row.cluster) div.className = "top";
-    if (line.first) span("rank", line.row.section.group);
+    const place = [line.first ? line.row.section.group : "", line.row.of].filter(Boolean).join(" · ");
+    if (place) span("rank", place);
     span("lane", line.row.label);
     return div;
   }
@@ -121,6 +122,8 @@ class Timeline {
     const summed = this.panel.firstRows && this.size.width > 640, width = this.size.width - (summed ? 136 : margin.right), right = left + width;
     const scale = width / (this.view.end - this.view.start), origin = left - this.view.start * scale;
     this.geometry = { left, right, top, height, scale, origin };
+    const { scrollTop } = this.scroller; // beside the axis and the map there are no rows
+    this.labels.style.clipPath = `inset(${scrollTop + top}px 0 ${Math.max(0, this.height + this.bottom - scrollTop - height)}px)`;
     this.axis();
     pen.save();
     pen.beginPath();
@@ -136,7 +139,7 @@ class Timeline {
   sums(x) {
     for (const { top, height, row, section } of this.lines) {
       const y = margin.top + top - this.scroller.scrollTop + height / 2, of = [0, 0, 0, 0];
-      if (y < margin.top || y > margin.top + this.geometry.height) continue;
+      if (y < margin.top || y > margin.top + this.geometry.height ) continue;
       for (let i = row?.from; i < row?.to; i++) of[this.kinds[this.spans.kind[i]].sum ?? 0] += this.spans.end[i] - this.spans.start[i];
       this.text(section ? "compute, put, waiting" : of.slice(1).map((d) => `${Math.round((100 * d) / row.section.end)} %`).join("   "), x, y, "soft");
     }

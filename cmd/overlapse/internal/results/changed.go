@@ -277,7 +277,7 @@ func (r *Replayed) changed(out engines.Outcome, times overlap.Times) string {
 			kernels += x.change()
 		}
 		if was, is := math.Round(x.was.count), math.Round(x.is.count); was != is && len(list) < mostFewer {
-			list = append(list, fmt.Sprintf("%.0f %s instead of %.0f", is, cli.Middle(x.name, 20), was))
+			list = append(list, fmt.Sprintf("%.0f → %.0f %s", was, is, cli.Middle(x.name, 20)))
 		}
 	}
 	said := cmp.Or(strings.Join(list, ", "), "the same operations")
@@ -310,15 +310,21 @@ func (r *Replayed) changed(out engines.Outcome, times overlap.Times) string {
 	return said + "; " + strings.Join(list, ", ") + " " + unit.Name
 }
 
-// An axis is the range of changes that intervals are drawn in.
-type axis struct{ least, most float64 }
+// An axis is the range of changes that intervals are drawn in, and their width in characters.
+type axis struct {
+	least, most float64
+	width       int
+}
 
-// axisWidth is the width of an interval's drawing, in characters.
-const axisWidth = 21
+// The widths of axes: of a wide terminal, and of one that has no room for all columns.
+const (
+	wideAxis   = 21
+	narrowAxis = 14
+)
 
 // axisOf has room for the intervals of rows, and for no change.
 func axisOf(rows []*Row) (x axis) {
-	x = axis{-0.02, 0.02}
+	x = axis{least: -0.02, most: 0.02}
 	for _, row := range rows {
 		half := row.Error
 		if row.Unproven {
@@ -326,29 +332,29 @@ func axisOf(rows []*Row) (x axis) {
 		}
 		x.least, x.most = min(x.least, row.Change-half), max(x.most, row.Change+half)
 	}
-	return axis{max(x.least, -1), min(x.most, max(0.1, -2*x.least))}
+	return axis{max(x.least, -1), min(x.most, max(0.1, -2*x.least)), wideAxis}
 }
 
 // at is the column of a change; changes beyond the axis stand at its end.
 func (x axis) at(change float64) int {
-	return int(math.Round(min(1, max(0, (change-x.least)/(x.most-x.least))) * (axisWidth - 1)))
+	return int(math.Round(min(1, max(0, (change-x.least)/(x.most-x.least))) * float64(x.width-1)))
 }
 
 // header has the ends of the axis and no change, as one word: it is not wrapped.
 func (x axis) header() string {
-	line := []rune(strings.Repeat("─", axisWidth))
+	line := []rune(strings.Repeat("─", x.width))
 	least, most := fmt.Sprintf("%.0f%%", 100*x.least), fmt.Sprintf("%+.0f%%", 100*x.most)
 	copy(line, []rune(least))
-	if zero := x.at(0); zero > len(least) && zero < axisWidth-len(most)-1 {
+	if zero := x.at(0); zero > len(least) && zero < x.width-len(most)-1 {
 		line[zero] = '0'
 	}
-	copy(line[axisWidth-len(most):], []rune(most))
+	copy(line[x.width-len(most):], []rune(most))
 	return string(line)
 }
 
 // interval draws a row's change and its 80 % interval beside the line of no change.
 func (x axis) interval(row *Row) string {
-	line := []rune(strings.Repeat(" ", axisWidth))
+	line := []rune(strings.Repeat(" ", x.width))
 	line[x.at(0)] = '┊'
 	if row.Error > 0 && !row.Unproven {
 		from, to := x.at(row.Change-row.Error), x.at(row.Change+row.Error)

@@ -154,7 +154,12 @@ func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Ki
 		case single && r.CountA == 0:
 			more, kernels = append(more, r), kernels+r.Diff
 		default:
-			causes, kernels = append(causes, cause{name(r), r.Diff}), kernels+r.Diff
+			kernels += r.Diff
+			if i := slices.IndexFunc(causes, func(c cause) bool { return c.Name == name(r) }); i >= 0 { // another build of the kernel
+				causes[i].Diff += r.Diff
+			} else {
+				causes = append(causes, cause{name(r), r.Diff})
+			}
 		}
 	}
 	for _, a := range lost {
@@ -266,6 +271,7 @@ type predicted struct {
 	Measured float64 `json:"measured_change"`  // without the profiler, where that is estimated
 	Noise    float64 `json:"noise"`            // two standard errors of what was measured, from the iterations of both; 0: too few
 	Within   bool    `json:"within"`           // measured within the interval
+	Unclear  bool    `json:"unclear"`          // it is not, but with the profiler it is, or is on the interval's other side
 }
 
 // Verify compares what was measured with a result.json, or the folder that has it: with what it recommends, or with a strategy and
@@ -311,6 +317,7 @@ func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
 	if a, b := took[0][d.Phase], took[1][d.Phase]; a > 0 && b > 0 {
 		if x.Measured = float64(b)/float64(a) - 1; trace.Percent(x.Measured) != trace.Percent(d.Change) {
 			with = fmt.Sprintf(" by estimate without the profiler (%s with it)", trace.Percent(d.Change))
+			d.Explanation = "With it: " + d.Explanation
 		}
 	}
 	if len(d.A.samples) > 0 && len(d.B.samples) > 0 {
@@ -321,12 +328,16 @@ func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
 	switch x.Within = off <= x.Error; {
 	case x.Within:
 		is = "within the interval"
+	case with != "" && (math.Abs(d.Change-x.Change) <= x.Error || (d.Change < x.Change) != (x.Measured < x.Change)):
+		x.Unclear, is = true, "undecided, as these differ: time both without the profiler"
 	case off <= x.Error+x.Noise:
 		is = fmt.Sprintf("outside, by less than the noise of the captures (± %.1f %%)", 100*x.Noise)
+	case x.Noise == 0 && d.PerStep:
+		is = "outside, with fewer than three steps to tell noise"
 	}
 	said := fmt.Sprintf("%spredicted %s ± %.1f %%, measured %s%s: %s", d.title(),
 		strings.TrimSuffix(trace.Percent(x.Change), " %"), 100*x.Error, trace.Percent(x.Measured), with, is)
-	if other := d.others(); !x.Within && other != "" {
+	if other := d.others(); !x.Within && !x.Unclear && other != "" {
 		said += "; these kernels run as often in both and differ: " + other
 	}
 	d.Predicted, d.Explanation = x, said+". "+d.Explanation

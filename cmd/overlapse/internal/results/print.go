@@ -110,11 +110,11 @@ func (r *Replayed) printRows(con *cli.Console, fold, why bool) (shown []*Row) {
 			con.Labelled("alike", r.sayings(of.alike)+": cannot be told from no change")
 		}
 		if len(of.later) > 0 {
-			con.Labelled("later", "not for tonight: "+r.sayings(of.later)+" (need a kernel or a first run)")
+			con.Labelled("later", r.sayings(of.later))
 		}
 	}
 	if left := slices.DeleteFunc(r.refused(), (*Row).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
-		con.Labelled("other", "not applicable: "+r.names(left)+" (--why)")
+		con.Labelled("other", "not applicable: "+r.sayings(left)+" (--why)")
 	}
 	return shown
 }

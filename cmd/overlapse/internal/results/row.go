@@ -29,13 +29,13 @@ type Answer struct {
 
 // RowOf is what a prediction alone tells, without its run, on the steps of a phase; "": on all.
 func RowOf(p *verdict.Prediction, phase string) Row {
-	row := Row{Applies: p.Why == "", Why: p.Why, Notes: p.Changed.Notes, phase: p.Phase, Answer: Answer{
+	row := Row{Applies: p.Why == "", Why: p.Why, Notes: p.Changed.Notes, short: p.Named, phase: p.Phase, Answer: Answer{
 		Strategy: p.Strategy.Name, Parameters: p.Values, Settings: p.Strategy.String(p.Values), Phase: phase, Experimental: p.Experimental(),
 	}}
 	if !row.Applies {
 		return row
 	}
-	row.Effort, row.Says, row.short = p.Effort, plan.Said(p.Ways), p.Named
+	row.Effort, row.Says = p.Effort, plan.Said(p.Ways)
 	row.Change, row.PeakMemory, row.MemoryLacks = p.Change, p.Memory.Bytes, p.Memory.Lacks
 	row.Chance, row.Confidence, row.Same = p.Confidence.Chance, p.Confidence, p.Same()
 	row.Time, row.Fastest, row.Slowest = int64(p.Expected), int64(p.Best), int64(p.Worst)

@@ -295,18 +295,21 @@ func (r *Replayed) table(rows []*Row) *cli.Table {
 // intervals is the table of a terminal of a width, 0: of any: what to change, and the interval of each around no change. chosen is that
 // the user named the strategies.
 func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *cli.Table {
+	narrow := !chosen && width > 0 && width < proseFrom
 	names := slices.DeleteFunc(r.shown(), func(name string) bool {
-		return name == "steps" || chosen && name == "strategy" ||
-			!chosen && width > 0 && width < proseFrom && slices.Contains([]string{"±", "memory", "strategy"}, name)
+		return name == "steps" || chosen && name == "strategy" || narrow && slices.Contains([]string{"±", "memory", "strategy"}, name)
 	})
 	if chosen {
 		names[0] = "strategy"
 	}
 	t := r.tableOf(rows, names)
-	at := slices.Index(t.Columns, "change") + 1
-	t.Columns = slices.Insert(t.Columns, at, axisOf(rows).header())
+	at, x := slices.Index(t.Columns, "change")+1, axisOf(rows)
+	if narrow {
+		x.width = narrowAxis
+	}
+	t.Columns = slices.Insert(t.Columns, at, x.header())
 	for i, row := range rows {
-		t.Rows[i] = slices.Insert(t.Rows[i], at, any(axisOf(rows).interval(row)))
+		t.Rows[i] = slices.Insert(t.Rows[i], at, any(x.interval(row)))
 	}
 	return t
 }

@@ -1,4 +1,4 @@
-package calibrate
+package dataset
 
 import (
 	"cmp"
@@ -6,15 +6,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // A perRow is something of each row, in SI units; NaN where the row does not have it.
-type perRow func(c *calibration, r *dataset.Row) float64
+type perRow func(c *calibration, r *Row) float64
 
 // A check is what a number that was found says of a row.
-type check func(c *calibration, r *dataset.Row, found float64) (predicted, measured float64)
+type check func(c *calibration, r *Row, found float64) (predicted, measured float64)
 
 // A direct number or table is read off rows without a trial.
 type direct struct {
@@ -32,7 +31,7 @@ func (d direct) checkedBy(of check) direct {
 
 // itself is the check of a number that is found in each row: by as much as the rows differ.
 func itself(value perRow) check {
-	return func(c *calibration, r *dataset.Row, found float64) (predicted, measured float64) {
+	return func(c *calibration, r *Row, found float64) (predicted, measured float64) {
 		return found, value(c, r)
 	}
 }
@@ -67,7 +66,7 @@ func slope(key, how, rows string, over, value perRow) direct {
 			f.value = 1 / slope
 		}
 		if len(values) > 2 {
-			f.residual = residual(c, points, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+			f.residual = residual(c, points, func(c *calibration, r *Row) (predicted, measured float64) {
 				return intercept + slope*over(c, r), value(c, r)
 			})
 		}
@@ -80,7 +79,7 @@ func table(key, how, rows string, value perRow, by ...string) direct {
 	return special(key, how, rows, func(c *calibration) (f reading) {
 		var values []float64
 		f.rows, values = c.values(rows, value)
-		columns := func(r *dataset.Row) (at [3]float64) {
+		columns := func(r *Row) (at [3]float64) {
 			for i, name := range by {
 				at[i] = number(r, name)
 			}
@@ -94,7 +93,7 @@ func table(key, how, rows string, value perRow, by ...string) direct {
 		for at, v := range repeats {
 			f.table = append(f.table, append(at[:len(by):len(by)], median(v)))
 		}
-		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) {
 			return median(repeats[columns(r)]), value(c, r)
 		})
 		return f
@@ -102,7 +101,7 @@ func table(key, how, rows string, value perRow, by ...string) direct {
 }
 
 // values are those of the rows that have one.
-func (c *calibration) values(rows string, value perRow) (of []dataset.Row, values []float64) {
+func (c *calibration) values(rows string, value perRow) (of []Row, values []float64) {
 	for _, r := range c.where(rows) {
 		if v := value(c, &r); !math.IsNaN(v) {
 			of, values = append(of, r), append(values, v)
@@ -115,14 +114,14 @@ func (c *calibration) values(rows string, value perRow) (of []dataset.Row, value
 type reading struct {
 	value    float64     // SI units, or
 	table    [][]float64 // unsorted
-	rows     []dataset.Row
-	single   []dataset.Row // of them, where value is that of one row
+	rows     []Row
+	single   []Row // of them, where value is that of one row
 	residual float64
 	why      string // the rows cannot be of the base's machine
 }
 
 // line is the straight line of least relative squares of y over x.
-func (c *calibration) line(rows []dataset.Row, x, y perRow) (intercept, slope float64, ok bool) {
+func (c *calibration) line(rows []Row, x, y perRow) (intercept, slope float64, ok bool) {
 	var n, sx, sxx, sy, sxy float64
 	for i := range rows {
 		at, value := x(c, &rows[i]), y(c, &rows[i])
@@ -138,7 +137,7 @@ func (c *calibration) line(rows []dataset.Row, x, y perRow) (intercept, slope fl
 func (d direct) run(c *calibration) {
 	f := d.read(c)
 	if d.check != nil {
-		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) {
 			return d.check(c, r, f.value)
 		})
 	} else if len(f.single) > 0 {

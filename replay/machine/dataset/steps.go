@@ -1,10 +1,9 @@
-package calibrate
+package dataset
 
 import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -22,16 +21,16 @@ func steps() []step {
 
 // in is a field of the row in units of so many SI units.
 func in(unit float64, name string) perRow {
-	return func(_ *calibration, r *dataset.Row) float64 { return number(r, name) * unit }
+	return func(_ *calibration, r *Row) float64 { return number(r, name) * unit }
 }
 
 // less is a value less a parameter.
 func less(value perRow, key string) perRow {
-	return func(c *calibration, r *dataset.Row) float64 { return value(c, r) - find(&c.m, key).Quantity.Value }
+	return func(c *calibration, r *Row) float64 { return value(c, r) - find(&c.m, key).Quantity.Value }
 }
 
 // hostTime is that of a row with several iterations: one is no measurement of a host.
-func hostTime(_ *calibration, r *dataset.Row) float64 {
+func hostTime(_ *calibration, r *Row) float64 {
 	if r.MinUs < r.MaxUs {
 		return r.Us * 1e-6
 	}
@@ -39,7 +38,7 @@ func hostTime(_ *calibration, r *dataset.Row) float64 {
 }
 
 // rate is bytes a second of the kernel.
-func rate(c *calibration, r *dataset.Row) float64 { return number(r, "bytes") / kernel(c, r) }
+func rate(c *calibration, r *Row) float64 { return number(r, "bytes") / kernel(c, r) }
 
 func launching() []step {
 	const issue, gap = "kind host_issue, without profiled, what ", "kind gap, what "
@@ -57,13 +56,13 @@ func launching() []step {
 		one("launch.call", "duration of the driver's launch calls while GEMMs are enqueued, as the profiler has it",
 			"kind host_issue, what gemm, with profiled, with call_us", in(1e-6, "call_us"), middle),
 		profiled("call", "what a profiler with shapes adds to loops of events, by recorded call, median",
-			", operators 0, launches 0; what event", "calls", func(*calibration, *dataset.Row) float64 { return 0 }),
+			", operators 0, launches 0; what event", "calls", func(*calibration, *Row) float64 { return 0 }),
 		profiled("op", "what it adds to loops of operators that launch nothing, by recorded operator, median",
-			", launches 0; what views", "operators", func(c *calibration, r *dataset.Row) float64 {
+			", launches 0; what views", "operators", func(c *calibration, r *Row) float64 {
 				return number(r, "calls") * c.m.Launch.ProfiledCall.Or(0)
 			}),
 		profiled("launch", "what it adds to loops of launches, less that of their operators and other calls, by launch, median",
-			"; what gemm and others", "launches", func(c *calibration, r *dataset.Row) float64 {
+			"; what gemm and others", "launches", func(c *calibration, r *Row) float64 {
 				l := &c.m.Launch
 				return number(r, "operators")*l.ProfiledOp.Or(0) + (number(r, "calls")-number(r, "launches"))*l.ProfiledCall.Or(0)
 			}),
@@ -76,22 +75,22 @@ func launching() []step {
 
 func memory() []step {
 	const gather = "kind embedding+collective, part compute, dtype f32, with programs, "
-	gathered := func(c *calibration, r *dataset.Row) float64 {
+	gathered := func(c *calibration, r *Row) float64 {
 		w := &r.Workload
 		if number(r, "programs") > c.m.GPU.CUs.Value*c.m.GPU.WGs.Value { // more than any GPU holds stand for one a row: the plain grid
 			return math.NaN()
 		}
 		return 4 * float64(w.Batch*w.Tables*w.Pool*w.Dim) / kernel(c, r)
 	}
-	operand := func(_ *calibration, r *dataset.Row) float64 { return 2 * number(r, "n") * number(r, "k") }
-	large := func(c *calibration, r *dataset.Row) float64 {
+	operand := func(_ *calibration, r *Row) float64 { return 2 * number(r, "n") * number(r, "k") }
+	large := func(c *calibration, r *Row) float64 {
 		if operand(c, r) < 64<<20 {
 			return math.NaN()
 		}
 		return kernel(c, r)
 	}
 	return []step{
-		one("gpu.memory", "bytes read and written by a large copy", "kind hbm_copy", func(c *calibration, r *dataset.Row) float64 {
+		one("gpu.memory", "bytes read and written by a large copy", "kind hbm_copy", func(c *calibration, r *Row) float64 {
 			return 2 * rate(c, r)
 		}, last),
 		special("gpu.groups", "CUs that clusters of workgroups share, by the size of their group", "kind cu_groups", readGroups),
@@ -115,14 +114,14 @@ const (
 
 func gemms() []step {
 	compiled := func(slots float64) perRow {
-		return func(c *calibration, r *dataset.Row) float64 {
+		return func(c *calibration, r *Row) float64 {
 			if x := compiledTile(r); x.each == 1 && math.Ceil(x.programs/c.m.GPU.CUs.Value) == slots {
 				return slots * x.flop * c.m.GPU.CUs.Value / kernel(c, r)
 			}
 			return math.NaN()
 		}
 	}
-	fourWaves := func(c *calibration, r *dataset.Row) float64 {
+	fourWaves := func(c *calibration, r *Row) float64 {
 		w := r.Workload
 		t := c.m.Tiling(w.M, w.N, w.K)
 		if t.Waves < 4 {
@@ -137,10 +136,10 @@ func gemms() []step {
 		table("matmul.shapes", "time of the row less launch.timing, median of repeats", coolRows, kernel, "m", "n", "k"),
 		special("matmul.taken", "the kernels' names, where the law prefers another tile; of GEMMs that no row has, as before",
 			"kind gemm; 50 and more with kernel_name", readTaken),
-		one("gpu.flops", "best GEMM of at least 4 waves", coolRows, fourWaves, most),
+		one("gpu.flops", "best GEMM of at least 4 waves", coolRows, fourWaves, largest),
 		ownedLaw(),
 		one("matmul.compiled", "two tiles of compiled GEMMs on each CU, the best", tileRows, compiled(2),
-			most).checkedBy(itself(compiled(2))),
+			largest).checkedBy(itself(compiled(2))),
 		one("matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", tileRows, compiled(1),
 			middle).checkedBy(itself(compiled(1))),
 		special("matmul.idle_gain", "time of a compiled tile over the idle fraction of the CUs", tileRows, readIdleGain),
@@ -162,9 +161,9 @@ func fabric() []step {
 	}
 	stores := func(pattern, how string) direct {
 		const rows = "kind tile_store or peer_store, bytes from 16 MiB, pattern "
-		return one("fabric.store_"+pattern, how, rows+pattern+"; programs from the CUs on", stored, most)
+		return one("fabric.store_"+pattern, how, rows+pattern+"; programs from the CUs on", stored, largest)
 	}
-	each := func(c *calibration, r *dataset.Row) float64 {
+	each := func(c *calibration, r *Row) float64 {
 		return (seconds(c, r) - c.oneFlag()) / (number(r, "flags") - 1)
 	}
 	return []step{
@@ -174,16 +173,16 @@ func fabric() []step {
 		// A flag is a releasing store, which waits for the one before it as it does for data.
 		one("fabric.fence", "each further flag of a round in which one workgroup stores little, posts flags and waits for as many, median",
 			"kind peer_flag, programs 1, bytes to 128, flags from 2, flags to 64; and with 1", each, middle).
-			checkedBy(func(c *calibration, r *dataset.Row, fence float64) (predicted, measured float64) {
+			checkedBy(func(c *calibration, r *Row, fence float64) (predicted, measured float64) {
 				return c.oneFlag() + (number(r, "flags")-1)*fence, seconds(c, r)
 			}),
 		one("fabric.latency", "the round with one flag, less fabric.fence", oneFlag, less(seconds, "fabric.fence"), mean),
 		// A round takes as long as its flags do one after another, in a workgroup or out of the GPU.
 		one("fabric.message", "shortest round a flag of many workgroups", "kind peer_flag, programs from 64, bytes to 128",
-			func(c *calibration, r *dataset.Row) float64 {
+			func(c *calibration, r *Row) float64 {
 				return seconds(c, r) / (number(r, "programs") * max(1, number(r, "flags")))
 			}, least).
-			checkedBy(func(c *calibration, r *dataset.Row, message float64) (predicted, measured float64) {
+			checkedBy(func(c *calibration, r *Row, message float64) (predicted, measured float64) {
 				flags := max(1, number(r, "flags"))
 				return max(c.m.Fabric.Latency.Value+flags*c.m.Fabric.Fence.Value, flags*number(r, "programs")*message), seconds(c, r)
 			}),

@@ -1,11 +1,10 @@
-package calibrate
+package dataset
 
 import (
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -187,10 +186,10 @@ func mean(v []float64) (float64, int) {
 	return sum / float64(len(v)), -1
 }
 
-func middle(v []float64) (float64, int) { return median(slices.Clone(v)), -1 }
-func last(v []float64) (float64, int)   { return v[len(v)-1], len(v) - 1 }
-func most(v []float64) (float64, int)   { return slices.Max(v), slices.Index(v, slices.Max(v)) }
-func least(v []float64) (float64, int)  { return slices.Min(v), slices.Index(v, slices.Min(v)) }
+func middle(v []float64) (float64, int)  { return median(slices.Clone(v)), -1 }
+func last(v []float64) (float64, int)    { return v[len(v)-1], len(v) - 1 }
+func largest(v []float64) (float64, int) { return slices.Max(v), slices.Index(v, slices.Max(v)) }
+func least(v []float64) (float64, int)   { return slices.Min(v), slices.Index(v, slices.Min(v)) }
 
 // median of the values; 0 for none. The values are reordered.
 func median(v []float64) float64 {
@@ -205,7 +204,7 @@ func median(v []float64) float64 {
 func off(predicted, measured float64) float64 { return math.Abs(predicted/measured - 1) }
 
 // residual is the median of what predictions are off by.
-func residual(c *calibration, rows []dataset.Row, of func(c *calibration, r *dataset.Row) (predicted, measured float64)) float64 {
+func residual(c *calibration, rows []Row, of func(c *calibration, r *Row) (predicted, measured float64)) float64 {
 	var all []float64
 	for i := range rows {
 		all = append(all, off(of(c, &rows[i])))

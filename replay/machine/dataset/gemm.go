@@ -1,4 +1,4 @@
-package calibrate
+package dataset
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -17,9 +16,9 @@ func gemmLaw() law {
 		name:   "GEMMs of other sizes",
 		keys:   []string{"matmul.rate", "matmul.tile_start", "matmul.exposed", "matmul.reduce", "matmul.tiles"},
 		need:   "kind gemm; 50 and more of several sizes with kernel_name, or with cool: some of one wave, some of many",
-		rows:   func(c *calibration) []dataset.Row { rows, _ := c.tileRows(); return rows },
+		rows:   func(c *calibration) []Row { rows, _ := c.tileRows(); return rows },
 		weight: func(measured float64) float64 { return min(1, measured/shortKernel) },
-		predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+		predict: func(c *calibration, r *Row) (predicted, measured float64) {
 			m := c.m
 			m.Matmul.Shapes = machine.Table{Mark: machine.Unknown}
 			w := r.Workload
@@ -54,7 +53,7 @@ type tileName struct {
 }
 
 // tileOf is the tile and the cluster that the name of a GEMM's kernel has.
-func tileOf(r *dataset.Row) (t tileName, cluster [2]float64, ok bool) {
+func tileOf(r *Row) (t tileName, cluster [2]float64, ok bool) {
 	n := clusterName.FindStringSubmatch(r.Params.KernelName)
 	if n == nil || r.Workload.Kind != "gemm" {
 		return t, cluster, false
@@ -74,8 +73,8 @@ const enoughNamed = 50
 
 // tileRows are the rows that tiles are read off: those that name their kernels where they
 // are enough, else all GEMMs after a pause.
-func (c *calibration) tileRows() (rows []dataset.Row, named bool) {
-	isNamed := func(r *dataset.Row) bool { _, _, ok := tileOf(r); return ok }
+func (c *calibration) tileRows() (rows []Row, named bool) {
+	isNamed := func(r *Row) bool { _, _, ok := tileOf(r); return ok }
 	if rows = c.where("kind gemm", isNamed); len(rows) >= enoughNamed {
 		return rows, true
 	}
@@ -117,20 +116,20 @@ func readClusters(c *calibration) (f reading) {
 // are held to the end, their workgroups start only when others have left, with
 // the tiles they own; everybody else shares the rest (rule D12).
 func ownedLaw() law {
-	held := func(r *dataset.Row) bool {
+	held := func(r *Row) bool {
 		return r.Strategy == "held_slots" && r.Workload.Kind == "gemm" && (r.Params.HeldCUs == 0 || r.Params.HoldUs > r.Us)
 	}
 	l := law{
 		name: "GEMMs on part of the CUs",
 		keys: []string{"matmul.owned"},
 		need: "strategy held_slots, kind gemm, held_cus 0 and several more, hold_us beyond the end",
-		rows: func(c *calibration) []dataset.Row {
-			return c.where("strategy held_slots, kind gemm, with held_cus", func(r *dataset.Row) bool {
+		rows: func(c *calibration) []Row {
+			return c.where("strategy held_slots, kind gemm, with held_cus", func(r *Row) bool {
 				w := r.Workload // where tiles are not handed out, all are owned
 				return held(r) && c.m.Dynamic(c.m.Tiling(w.M, w.N, w.K))
 			})
 		},
-		predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+		predict: func(c *calibration, r *Row) (predicted, measured float64) {
 			w := r.Workload
 			for i := range c.all { // the time with nothing held
 				b := &c.all[i]

@@ -1,10 +1,15 @@
 // Package dataset reads measurements: rows of benchmarks, of operators under a
 // strategy and of whole steps, in one strict schema, and the index of a folder of
-// such sets (samples/measurements) with its splits, provenance and checksums.
+// such sets (samples/measurements) with its splits, provenance and checksums. It reads a
+// machine's parameters off rows of micro-benchmarks measured on it: one rule a parameter,
+// each with its residual.
 //
-//	row.go   a row
-//	read.go  files of rows
-//	open.go  the index
+//	row.go        a row; read.go, files of rows; open.go, the index
+//	calibrate.go  a profile from rows, in steps.go's order: numbers and tables read off rows directly (number.go, readings.go),
+//	              and laws, chosen by rows that are left out (law.go)
+//	rows.go       the selection of rows
+//	fit.go        where the errors of a law are least
+//	gemm.go       the laws: GEMMs, with tiles.go; clock.go; collective.go
 //
 // [ReadRows] reads one file of rows, for example a user's measurements. [Open] reads an
 // index, verifies the checksum of every listed file and reads all rows. Errors are

@@ -1,11 +1,10 @@
-package calibrate
+package dataset
 
 import (
 	"cmp"
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -20,13 +19,13 @@ func clockLaw() law {
 		name: "clock under the power limit",
 		keys: []string{"clock.exponent", "clock.knee", "clock.memory", "clock.link"},
 		need: cycles + ", at three gaps and more, one of them 0; with fill triad, and of a collective",
-		rows: func(c *calibration) []dataset.Row { return c.where(cycles) },
-		predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+		rows: func(c *calibration) []Row { return c.where(cycles) },
+		predict: func(c *calibration, r *Row) (predicted, measured float64) {
 			return c.cool[gemmOf(r)] / c.m.Clock.Settled(c.demand(r)), seconds(c, r)
 		},
 	}
 	const how = "draws at which GEMMs settle, back to back and with pauses, and alongside"
-	l.reads = func(key string, r *dataset.Row) bool {
+	l.reads = func(key string, r *Row) bool {
 		return fills(r) == key || key != "clock.memory" && key != "clock.link"
 	}
 	l.ways = []way{
@@ -38,7 +37,7 @@ func clockLaw() law {
 }
 
 // fills is the parameter of the draw of what fills the cycle's pauses, or "".
-func fills(r *dataset.Row) string {
+func fills(r *Row) string {
 	switch r.Params.Fill {
 	case "":
 		return ""
@@ -55,12 +54,12 @@ type gemm struct {
 	m, n, k int64
 }
 
-func gemmOf(r *dataset.Row) gemm {
+func gemmOf(r *Row) gemm {
 	return gemm{r.Machine, r.World, r.Workload.M, r.Workload.N, r.Workload.K}
 }
 
 // coolest is the shortest time of each GEMM in any of its duty cycles, in seconds: at full clock.
-func coolest(rows []dataset.Row) map[gemm]float64 {
+func coolest(rows []Row) map[gemm]float64 {
 	cool := map[gemm]float64{}
 	for _, r := range (&calibration{rows: rows}).where(cycles) {
 		least := slices.Min(append([]float64{r.Us}, r.Params.Every10Us...)) * 1e-6
@@ -72,11 +71,11 @@ func coolest(rows []dataset.Row) map[gemm]float64 {
 }
 
 // slowdown is that of the cycle's GEMM.
-func (c *calibration) slowdown(r *dataset.Row) float64 { return seconds(c, r) / c.cool[gemmOf(r)] }
+func (c *calibration) slowdown(r *Row) float64 { return seconds(c, r) / c.cool[gemmOf(r)] }
 
 // demand is the cycle's in terms of the law, at the clock that it settled at. What fills the
 // pause takes as long as it takes.
-func (c *calibration) demand(r *dataset.Row) machine.Demand {
+func (c *calibration) demand(r *Row) machine.Demand {
 	w, filled := r.Workload, cmp.Or(number(r, "filled_us"), number(r, "gap_us"))*1e-6
 	d := machine.Demand{
 		Matrix: 2 * float64(w.M) * float64(w.N) * float64(w.K) / c.m.GPU.Flops.Value,
@@ -94,7 +93,7 @@ func (c *calibration) demand(r *dataset.Row) machine.Demand {
 
 // hold is the time from the first GEMM to the middle of the ten in which
 // the clock has come half of the way to where it settles, in times of the law.
-func hold(c *calibration, r *dataset.Row) float64 {
+func hold(c *calibration, r *Row) float64 {
 	d := c.demand(r)
 	full := c.m.Clock.Draw(d, 1)
 	half := c.cool[gemmOf(r)] * 1e6 * math.Sqrt(c.slowdown(r))

@@ -1,11 +1,10 @@
-package calibrate
+package dataset
 
 import (
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -15,8 +14,8 @@ import (
 const hostBound = 60e-6
 
 // timed is the rows of an operation that measure its kernel.
-func (c *calibration) timed(op trace.CollectiveOp, more string) []dataset.Row {
-	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *dataset.Row) bool {
+func (c *calibration) timed(op trace.CollectiveOp, more string) []Row {
+	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *Row) bool {
 		return r.Params.Queued || r.Us*1e-6 >= hostBound
 	})
 }
@@ -26,33 +25,33 @@ func collectives(op trace.CollectiveOp) []step {
 	name := "library." + op.String()
 	type library = machine.Library
 	type collective = machine.Collective
-	law := func(what, rows string, predict func(l *library, c *collective, r *dataset.Row) float64, keys ...string) law {
+	law := func(what, rows string, predict func(l *library, c *collective, r *Row) float64, keys ...string) law {
 		for i := range keys {
 			keys[i] = name + "." + keys[i]
 		}
 		return law{
 			name: name + ", " + what, keys: keys, need: "kind collective, collective " + op.String() + rows,
-			rows: func(c *calibration) []dataset.Row { return c.timed(op, rows) },
-			predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+			rows: func(c *calibration) []Row { return c.timed(op, rows) },
+			predict: func(c *calibration, r *Row) (predicted, measured float64) {
 				return predict(&c.m.Library, c.m.Library.Of(op), r), kernel(c, r)
 			},
 		}
 	}
-	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *library, c *collective, r *dataset.Row) float64 {
+	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *library, c *collective, r *Row) float64 {
 		return c.InChannels(op, number(r, "world"), number(r, "channels"), number(r, "bytes"))
 	}, "send", "receive") // two numbers of ranks tell them apart
 	channel.ways = []way{
 		{how: "time of large buffers through 1 and 2 channels, the base's times one factor", keys: channel.keys, scaled: true},
 		{how: "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send", keys: channel.keys},
 	}
-	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *library, c *collective, r *dataset.Row) float64 {
+	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *library, c *collective, r *Row) float64 {
 		return c.Alpha.Value + c.Hop.Or(0)*machine.Sends(op, number(r, "world"))
 	}, "hop", "alpha")
 	latency.ways = []way{
 		{how: "time of queued collectives of 64 KiB and less, the base's times one factor", keys: latency.keys, scaled: true},
 		{how: "time of queued collectives of 64 KiB and less over sending steps", keys: latency.keys},
 	}
-	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *library, c *collective, r *dataset.Row) float64 {
+	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *library, c *collective, r *Row) float64 {
 		return c.Law(op, number(r, "world"), channelsOf(l, r), number(r, "bytes"))
 	}, "link", "smooth")
 	link.ways = []way{
@@ -95,8 +94,8 @@ func coRunLaw(n machine.CoRunKind) law {
 	l := law{
 		name: "collectives alongside " + coRuns[n].name, keys: slowdowns,
 		need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
-		rows: func(c *calibration) []dataset.Row { return c.alongside(n) },
-		predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+		rows: func(c *calibration) []Row { return c.alongside(n) },
+		predict: func(c *calibration, r *Row) (predicted, measured float64) {
 			alone, of, waited := c.alone(r), c.m.Library.Of(r.Workload.Op()), 0.0
 			if q := c.waitOf(n, r); q != nil {
 				waited = q.Value
@@ -105,8 +104,8 @@ func coRunLaw(n machine.CoRunKind) law {
 			return alone*(1+slow) + of.CoRunLatency.Or(0) + waited, kernel(c, r)
 		},
 	}
-	l.beside = func(c *calibration, r *dataset.Row) *machine.Quantity { return c.waitOf(n, r) }
-	l.reads = func(key string, r *dataset.Row) bool { // a latency shows in small collectives
+	l.beside = func(c *calibration, r *Row) *machine.Quantity { return c.waitOf(n, r) }
+	l.reads = func(key string, r *Row) bool { // a latency shows in small collectives
 		return strings.Contains(key, "."+r.Workload.Op().String()+".") &&
 			(r.Workload.Bytes <= smallBytes || !strings.HasSuffix(key, "latency"))
 	}
@@ -124,8 +123,8 @@ func coRunLaw(n machine.CoRunKind) law {
 // alongside is the rows of collectives alongside a kind of compute. Alongside GEMMs whose
 // last wave leaves CUs idle, the channels of a small collective start one after the other,
 // which is dispatch and no slowdown: those rows do not count.
-func (c *calibration) alongside(n machine.CoRunKind) []dataset.Row {
-	return c.where("kind collective, with alone_us, strategy "+machine.CoRunNames[n], func(r *dataset.Row) bool {
+func (c *calibration) alongside(n machine.CoRunKind) []Row {
+	return c.where("kind collective, with alone_us, strategy "+machine.CoRunNames[n], func(r *Row) bool {
 		if g := r.Params.GEMM; n == machine.CoRunLibrary && len(g) == 3 && r.Workload.Bytes <= smallBytes {
 			return c.m.Tiling(g[0], g[1], g[2]).Tiles%int(c.m.GPU.CUs.Value) == 0
 		}
@@ -137,17 +136,17 @@ func (c *calibration) alongside(n machine.CoRunKind) []dataset.Row {
 const smallBytes = 32 << 20
 
 // alone is what the collective of a row alongside compute takes alone, in seconds.
-func (c *calibration) alone(r *dataset.Row) float64 { return number(r, "alone_us")*1e-6 - c.timing(r) }
+func (c *calibration) alone(r *Row) float64 { return number(r, "alone_us")*1e-6 - c.timing(r) }
 
 // channelShare is x^q of Library.Slowdown.
-func (c *calibration) channelShare(n machine.CoRunKind, r *dataset.Row) float64 {
+func (c *calibration) channelShare(n machine.CoRunKind, r *Row) float64 {
 	op := r.Workload.Op()
 	x := c.m.Library.Of(op).InChannels(op, number(r, "world"), channelsOf(&c.m.Library, r), number(r, "bytes")) / c.alone(r)
 	return math.Pow(min(1, x), n.Exponent())
 }
 
 // waitOf is the wait for compute units that a row counts, in seconds; nil: none.
-func (c *calibration) waitOf(n machine.CoRunKind, r *dataset.Row) *machine.Quantity {
+func (c *calibration) waitOf(n machine.CoRunKind, r *Row) *machine.Quantity {
 	switch {
 	case !r.Params.Kernel:
 		return &c.wait[n][0]

@@ -1,10 +1,9 @@
-package calibrate
+package dataset
 
 import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -41,7 +40,7 @@ func (c *calibration) fitTiles(l law, choices bool) bool {
 			slowness = append(slowness, v)
 		}
 	}
-	l.predict = func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+	l.predict = func(c *calibration, r *Row) (predicted, measured float64) {
 		return c.tiling(r).Seconds, kernel(c, r)
 	}
 	ok := l.fit(c, w, slowness...)
@@ -56,7 +55,7 @@ func (c *calibration) fitTiles(l law, choices bool) bool {
 const newcomer = 1.1
 
 // candidates adds tiles that several rows name.
-func (c *calibration) candidates(rows []dataset.Row) {
+func (c *calibration) candidates(rows []Row) {
 	seen := map[tileName]int{}
 	for i := range rows {
 		name, _, _ := tileOf(&rows[i])
@@ -78,7 +77,7 @@ func (c *calibration) index(rows, columns int) int {
 }
 
 // tiling is how a row was computed: as its kernel's name says, else as the law has it.
-func (c *calibration) tiling(r *dataset.Row) machine.Tiling {
+func (c *calibration) tiling(r *Row) machine.Tiling {
 	w := r.Workload
 	n, _, ok := tileOf(r)
 	if !ok {
@@ -101,7 +100,7 @@ const (
 )
 
 // prefer settles the candidates' preferences.
-func (c *calibration) prefer(rows []dataset.Row) {
+func (c *calibration) prefer(rows []Row) {
 	type option struct {
 		tile                        []float64
 		expected, reducing, missing float64 // seconds; what choosing it is off by

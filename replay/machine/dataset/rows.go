@@ -1,4 +1,4 @@
-package calibrate
+package dataset
 
 import (
 	"encoding/json"
@@ -10,14 +10,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // places are where a row has its fields, by their names in files of rows.
 var places = func() map[string][]int {
 	all := map[string][]int{}
-	row := reflect.TypeFor[dataset.Row]()
+	row := reflect.TypeFor[Row]()
 	for _, name := range []string{"", "Workload", "Params"} {
 		part, at := row, []int(nil)
 		if f, ok := row.FieldByName(name); ok {
@@ -32,12 +31,12 @@ var places = func() map[string][]int {
 }()
 
 // field is a field of a row.
-func field(r *dataset.Row, name string) reflect.Value {
+func field(r *Row, name string) reflect.Value {
 	return reflect.ValueOf(r).Elem().FieldByIndex(places[name])
 }
 
 // number is a field of a row, 0 where the row does not have it and for false.
-func number(r *dataset.Row, name string) float64 {
+func number(r *Row, name string) float64 {
 	switch v := field(r, name); {
 	case v.CanInt():
 		return float64(v.Int())
@@ -54,7 +53,7 @@ func number(r *dataset.Row, name string) float64 {
 // or "with" or "without" a field that is not 0. Without a term for the strategy, rows are isolated
 // benchmarks. What stands behind a semicolon is for people. Selections are constants: nothing that a
 // row says is part of one.
-func (c *calibration) where(selection string, more ...func(r *dataset.Row) bool) (list []dataset.Row) {
+func (c *calibration) where(selection string, more ...func(r *Row) bool) (list []Row) {
 	terms, _, _ := strings.Cut(selection, ";")
 	if !strings.Contains(terms, "strategy ") {
 		terms += ", strategy isolated"
@@ -63,7 +62,7 @@ func (c *calibration) where(selection string, more ...func(r *dataset.Row) bool)
 		more = append(more, holds(term))
 	}
 	for i := range c.rows {
-		if !slices.ContainsFunc(more, func(test func(r *dataset.Row) bool) bool { return !test(&c.rows[i]) }) {
+		if !slices.ContainsFunc(more, func(test func(r *Row) bool) bool { return !test(&c.rows[i]) }) {
 			list = append(list, c.rows[i])
 		}
 	}
@@ -71,13 +70,13 @@ func (c *calibration) where(selection string, more ...func(r *dataset.Row) bool)
 }
 
 // holds is the test of one term of a selection.
-func holds(term string) func(r *dataset.Row) bool {
+func holds(term string) func(r *Row) bool {
 	name, rest, _ := strings.Cut(term, " ")
 	if name == "with" || name == "without" {
-		return func(r *dataset.Row) bool { return number(r, rest) != 0 == (name == "with") }
+		return func(r *Row) bool { return number(r, rest) != 0 == (name == "with") }
 	}
-	if values := strings.Split(rest, " or "); field(&dataset.Row{}, name).Kind() == reflect.String {
-		return func(r *dataset.Row) bool { return slices.Contains(values, field(r, name).String()) }
+	if values := strings.Split(rest, " or "); field(&Row{}, name).Kind() == reflect.String {
+		return func(r *Row) bool { return slices.Contains(values, field(r, name).String()) }
 	}
 	var bounds [][2]float64
 	for _, value := range strings.Split(rest, " or ") {
@@ -100,20 +99,20 @@ func holds(term string) func(r *dataset.Row) bool {
 		}
 		bounds = append(bounds, between)
 	}
-	return func(r *dataset.Row) bool {
+	return func(r *Row) bool {
 		x := number(r, name)
 		return slices.ContainsFunc(bounds, func(b [2]float64) bool { return b[0] <= x && x <= b[1] })
 	}
 }
 
 // seconds is a row's time.
-func seconds(_ *calibration, r *dataset.Row) float64 { return r.Us * 1e-6 }
+func seconds(_ *calibration, r *Row) float64 { return r.Us * 1e-6 }
 
 // kernel is a row's time in seconds less what timing adds.
-func kernel(c *calibration, r *dataset.Row) float64 { return max(seconds(c, r)-c.timing(r), 1e-9) }
+func kernel(c *calibration, r *Row) float64 { return max(seconds(c, r)-c.timing(r), 1e-9) }
 
 // timing is what a row has beyond the kernel in seconds: events and launch.
-func (c *calibration) timing(r *dataset.Row) float64 {
+func (c *calibration) timing(r *Row) float64 {
 	if r.Params.Kernel {
 		return 0
 	}
@@ -126,7 +125,7 @@ const recordedID = "recorded"
 // recorded are the base profile's own tables as rows, as far as the new rows do
 // not measure the same thing: a few benchmarks more on a machine narrow its
 // profile instead of replacing it. None where no new row is of that machine.
-func recorded(m *machine.Machine, rows []dataset.Row) (out []dataset.Row) {
+func recorded(m *machine.Machine, rows []Row) (out []Row) {
 	same, measured := false, map[string]bool{}
 	for i := range rows {
 		r := &rows[i]
@@ -138,32 +137,32 @@ func recorded(m *machine.Machine, rows []dataset.Row) (out []dataset.Row) {
 	if !same {
 		return nil
 	}
-	add := func(world int, w dataset.Workload, p dataset.Params, seconds float64) {
+	add := func(world int, w Workload, p Params, seconds float64) {
 		p.Kernel = true
-		r := dataset.Row{ID: recordedID, Machine: m.Name, World: world, Workload: w, Strategy: "isolated", Params: p, Us: seconds * 1e6}
+		r := Row{ID: recordedID, Machine: m.Name, World: world, Workload: w, Strategy: "isolated", Params: p, Us: seconds * 1e6}
 		if !measured[benchmark(&m.Library, &r)] {
 			out = append(out, r)
 		}
 	}
 	for _, s := range m.Matmul.Shapes.Rows {
-		w := dataset.Workload{Kind: "gemm", M: int64(s[0]), N: int64(s[1]), K: int64(s[2])}
-		add(1, w, dataset.Params{State: dataset.State{Cool: true}}, s[3])
+		w := Workload{Kind: "gemm", M: int64(s[0]), N: int64(s[1]), K: int64(s[2])}
+		add(1, w, Params{State: State{Cool: true}}, s[3])
 	}
 	for _, op := range machine.RecordedOps {
 		c := m.Library.Of(op)
 		for _, s := range c.Times.Rows {
-			p := dataset.Params{State: dataset.State{Queued: true}}
+			p := Params{State: State{Queued: true}}
 			if s[1] != c.Channels.Value {
 				p.Channels = int(s[1])
 			}
-			add(int(s[0]), dataset.Workload{Kind: "collective", Collective: op.String(), Bytes: int64(s[2])}, p, s[3])
+			add(int(s[0]), Workload{Kind: "collective", Collective: op.String(), Bytes: int64(s[2])}, p, s[3])
 		}
 	}
 	return out
 }
 
 // benchmark is what a row measures of those that profiles record.
-func benchmark(l *machine.Library, r *dataset.Row) string {
+func benchmark(l *machine.Library, r *Row) string {
 	w := &r.Workload
 	if w.Kind == "gemm" {
 		return fmt.Sprint(w.Kind, w.M, " ", w.N, " ", w.K)
@@ -172,7 +171,7 @@ func benchmark(l *machine.Library, r *dataset.Row) string {
 }
 
 // channelsOf is how many channels a row's collective ran on.
-func channelsOf(l *machine.Library, r *dataset.Row) float64 {
+func channelsOf(l *machine.Library, r *Row) float64 {
 	op := r.Workload.Op()
 	if r.Params.Channels > 0 {
 		return float64(l.Runs(op, r.Params.Channels))
@@ -181,14 +180,14 @@ func channelsOf(l *machine.Library, r *dataset.Row) float64 {
 }
 
 // fresh reports whether any of the rows was measured anew.
-func fresh(rows []dataset.Row) bool {
-	return slices.ContainsFunc(rows, func(r dataset.Row) bool { return r.ID != recordedID })
+func fresh(rows []Row) bool {
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.ID != recordedID })
 }
 
 // configuration is what a row measures: rows that are alike in it repeat each other.
-func configuration(r *dataset.Row) string {
+func configuration(r *Row) string {
 	p := r.Params
-	var setting dataset.Params
+	var setting Params
 	setting.Channels, setting.Programs, setting.GEMM = p.Channels, p.Programs, p.GEMM
 	setting.HeldCUs, setting.HoldUs, setting.GapUs, setting.Fill = p.HeldCUs, p.HoldUs, p.GapUs, p.Fill
 	s, err := json.Marshal([]any{r.World, r.Strategy, r.Workload, setting})
@@ -206,7 +205,7 @@ func hash(s string) uint64 {
 
 // idList names rows in a source: "c0012 to c0030, c0086 (20 rows)". Rows that
 // follow each other in the file are listed as a range.
-func idList(rows []dataset.Row) string {
+func idList(rows []Row) string {
 	var parts []string
 	for i := 0; i < len(rows); {
 		j := i + 1

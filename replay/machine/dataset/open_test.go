@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
-const repository = "../../samples/measurements"
+const repository = "../../../samples/measurements"
 
 // In the repository's dataset every file and trace is listed, checksums match and ids
 // are unique.

@@ -1,4 +1,4 @@
-package calibrate
+package dataset
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
@@ -17,7 +16,7 @@ import (
 
 // besideRows are rows of collectives alongside compute as the machine's law has them. wait
 // is what they count of the wait for compute units, in seconds; noise is relative.
-func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []dataset.Row) {
+func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []Row) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for kind, strategy := range machine.CoRunNames {
 		for _, op := range machine.RecordedOps {
@@ -25,11 +24,11 @@ func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []da
 				for _, bytes := range []int64{32 << 20, 128 << 20} {
 					alone := m.Library.Time(op, bytes, 4, channels)
 					slow := m.Library.Slowdown(op, bytes, 4, channels, machine.CoRunner{Kind: machine.CoRunKind(kind), Load: 1})
-					r := dataset.Row{
+					r := Row{
 						ID: fmt.Sprint(strategy, op, channels, bytes), World: 4, Strategy: strategy, Line: len(rows) + 1,
 						Us:       (alone*slow + wait) * (1 + noise*rng.NormFloat64()) * 1e6,
-						Workload: dataset.Workload{Kind: "collective", Collective: op.String(), Bytes: bytes},
-						Params:   dataset.Params{Settings: dataset.Settings{Channels: channels}, State: dataset.State{Kernel: kernel}, Alongside: dataset.Alongside{AloneUs: alone * 1e6}},
+						Workload: Workload{Kind: "collective", Collective: op.String(), Bytes: bytes},
+						Params:   Params{Settings: Settings{Channels: channels}, State: State{Kernel: kernel}, Alongside: Alongside{AloneUs: alone * 1e6}},
 					}
 					if !kernel {
 						r.Us, r.Params.AloneUs = r.Us+m.Launch.Timing.Value*1e6, r.Params.AloneUs+m.Launch.Timing.Value*1e6
@@ -56,7 +55,7 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 				base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)).Value *= 3
 			}
 		}
-		res := must.Have(Calibrate(besideRows(&truth, kernel, wait, 0), base))(t)
+		res := must.Have(CalibrateMachine(besideRows(&truth, kernel, wait, 0), base))(t)
 		for _, op := range machine.RecordedOps {
 			for n := range machine.CoRunNames {
 				kind := machine.CoRunKind(n)
@@ -77,7 +76,7 @@ func TestUnknownSlowdownsAreRead(t *testing.T) {
 			*base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)) = machine.Quantity{Mark: machine.Unknown}
 		}
 	}
-	res := must.Have(Calibrate(besideRows(&truth, true, 0, 0), base))(t)
+	res := must.Have(CalibrateMachine(besideRows(&truth, true, 0, 0), base))(t)
 	for _, op := range machine.RecordedOps {
 		for n := range machine.CoRunNames {
 			kind := machine.CoRunKind(n)
@@ -93,7 +92,7 @@ func TestUnknownSlowdownsAreRead(t *testing.T) {
 func TestNoisyRowsKeepTheBase(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	rows := besideRows(&base, true, 0, 0.3)
-	res := must.Have(Calibrate(rows, base))(t)
+	res := must.Have(CalibrateMachine(rows, base))(t)
 	for _, c := range res.Choices {
 		if c.Err > c.Base {
 			t.Errorf("%s: %.3f over left-out rows, the base %.3f", c.Law, c.Err, c.Base)
@@ -110,7 +109,7 @@ func TestNoisyRowsKeepTheBase(t *testing.T) {
 // What one run of the capture script measures settles every parameter that calibration reads.
 func TestCaptureSettlesAll(t *testing.T) {
 	rows := setOf(t, "h200x2-capture")
-	res := must.Have(Calibrate(rows, machinetest.Load(t, "h100")))(t)
+	res := must.Have(CalibrateMachine(rows, machinetest.Load(t, "h100")))(t)
 	for _, f := range res.Fits {
 		if f.Missing != "" || strings.Contains(f.Kept, "contradict") {
 			t.Errorf("%s: missing %q, kept %q", f.Key, f.Missing, f.Kept)
@@ -130,8 +129,8 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 	for _, name := range []string{"h100", "a100", "mi300x"} {
 		for seed := range seeds {
 			rng := rand.New(rand.NewPCG(seed, 0))
-			some := slices.DeleteFunc(slices.Clone(rows), func(dataset.Row) bool { return rng.IntN(10) < 3 })
-			res := must.Have(Calibrate(some, machinetest.Load(t, name)))(t)
+			some := slices.DeleteFunc(slices.Clone(rows), func(Row) bool { return rng.IntN(10) < 3 })
+			res := must.Have(CalibrateMachine(some, machinetest.Load(t, name)))(t)
 			var text bytes.Buffer
 			must.Do(t, machine.WriteYAML(res.Machine, &text))
 			if _, err := machine.Parse(&text, "mine.yaml"); err != nil {
@@ -142,11 +141,11 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 }
 
 func BenchmarkCalibrate(b *testing.B) {
-	d := must.Have(repository())(b)
+	d := must.Have(shipped())(b)
 	base := must.Have(machine.Load("h100"))(b)
-	rows := d.Sets[slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == "h200x2-capture" })].Rows
+	rows := d.Sets[slices.IndexFunc(d.Sets, func(s Set) bool { return s.Name == "h200x2-capture" })].Rows
 	for b.Loop() {
-		if _, err := Calibrate(rows, base); err != nil {
+		if _, err := CalibrateMachine(rows, base); err != nil {
 			b.Fatal(err)
 		}
 	}

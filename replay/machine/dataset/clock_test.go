@@ -1,10 +1,9 @@
-package calibrate
+package dataset
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
@@ -14,7 +13,7 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	truth := base
 	truth.Clock = machinetest.Clock()
-	var rows []dataset.Row
+	var rows []Row
 	cycle := func(gap float64, fill string) {
 		cool := 1200e-6
 		d := machine.Demand{Matrix: 2 * 8192 * 8192 * 7168 / base.GPU.Flops.Value, Time: cool + gap, At: 1}
@@ -27,9 +26,9 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 		d.Time += d.Matrix - cool // the law's GEMMs take all of their time at the full rate
 		cool = d.Matrix
 		slow := cool / truth.Clock.Settled(d)
-		r := dataset.Row{
+		r := Row{
 			ID: fmt.Sprint("d", len(rows)), Machine: "h200x4", World: 4, Strategy: "duty_cycle", Us: slow * 1e6, Line: len(rows) + 1,
-			Workload: dataset.Workload{Kind: "gemm", M: 8192, N: 8192, K: 7168}, Params: dataset.Params{Benchmark: dataset.Benchmark{GapUs: gap * 1e6, Fill: fill, FilledUs: gap * 1e6}},
+			Workload: Workload{Kind: "gemm", M: 8192, N: 8192, K: 7168}, Params: Params{Benchmark: Benchmark{GapUs: gap * 1e6, Fill: fill, FilledUs: gap * 1e6}},
 		}
 		until := truth.Clock.Lasts(0, truth.Clock.Draw(d, 1))
 		for i := range 12 {
@@ -48,7 +47,7 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 		cycle(gap, "triad")
 		cycle(gap, "all_gather")
 	}
-	res, err := Calibrate(rows, base)
+	res, err := CalibrateMachine(rows, base)
 	if err != nil {
 		t.Fatal(err)
 	}

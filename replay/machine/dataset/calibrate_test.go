@@ -1,4 +1,4 @@
-package calibrate
+package dataset
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
@@ -21,22 +20,22 @@ import (
 )
 
 // measured are the rows that the shipped h200 profile is read off.
-func measured(t *testing.T) []dataset.Row {
+func measured(t *testing.T) []Row {
 	t.Helper()
-	var all []dataset.Row
+	var all []Row
 	for _, set := range []string{"h200x4-benchmarks", "h200x4-collectives", "h200-gemms", "h200x2-beside", "h200x2-host"} {
 		all = append(all, setOf(t, set)...)
 	}
 	return all
 }
 
-var repository = sync.OnceValues(func() (*dataset.Dataset, error) { return dataset.Open("../../../samples/measurements") })
+var shipped = sync.OnceValues(func() (*Dataset, error) { return Open(repository) })
 
 // setOf are the rows of a set of the repository's dataset.
-func setOf(t *testing.T, name string) []dataset.Row {
+func setOf(t *testing.T, name string) []Row {
 	t.Helper()
-	d := must.Have(repository())(t)
-	i := slices.IndexFunc(d.Sets, func(s dataset.Set) bool { return s.Name == name })
+	d := must.Have(shipped())(t)
+	i := slices.IndexFunc(d.Sets, func(s Set) bool { return s.Name == name })
 	if i < 0 {
 		t.Fatalf("no set %s", name)
 	}
@@ -44,20 +43,20 @@ func setOf(t *testing.T, name string) []dataset.Row {
 }
 
 // results are the calibrations that several tests look at.
-var results = map[string]Result{}
+var results = map[string]Calibrated{}
 
-// calibrated is Calibrate, once for each profile's own rows.
-func calibrated(t *testing.T, rows []dataset.Row, base machine.Machine) Result {
+// calibrated is CalibrateMachine, once for each profile's own rows.
+func calibrated(t *testing.T, rows []Row, base machine.Machine) Calibrated {
 	t.Helper()
-	return trace.Memo(results, base.Name, func() Result { return must.Have(Calibrate(rows, base))(t) })
+	return trace.Memo(results, base.Name, func() Calibrated { return must.Have(CalibrateMachine(rows, base))(t) })
 }
 
 // The shipped profiles are what calibration reads off their rows, to the byte: numbers, and laws that no fit predicts better
 // over rows that are left out (rule E6). The rows of h100 are one run of capture.py on one GPU, without those of the
 // host: a container's host is no property of the GPU.
 func TestShippedAreCalibrated(t *testing.T) {
-	host := func(r dataset.Row) bool { return r.Workload.Kind == "host_issue" || r.Workload.Kind == "host_loop" }
-	for name, rows := range map[string][]dataset.Row{
+	host := func(r Row) bool { return r.Workload.Kind == "host_issue" || r.Workload.Kind == "host_loop" }
+	for name, rows := range map[string][]Row{
 		"h200": measured(t), "h100": slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), host),
 	} {
 		shipped := must.Have(machine.Load(name))(t)
@@ -76,7 +75,7 @@ func TestShippedAreCalibrated(t *testing.T) {
 // Without rows nothing changes, and every rule says what it would need.
 func TestCalibrateNothing(t *testing.T) {
 	base := machinetest.Load(t, "a100")
-	res := must.Have(Calibrate(nil, base))(t)
+	res := must.Have(CalibrateMachine(nil, base))(t)
 	if d := cmp.Diff(base, res.Machine); d != "" {
 		t.Error(d)
 	}
@@ -90,17 +89,17 @@ func TestCalibrateNothing(t *testing.T) {
 // Rows of strategies are for validation: adding them changes nothing, nor does the order of rows.
 func TestCalibrateIgnoresStrategiesAndOrder(t *testing.T) {
 	base := machinetest.Load(t, "h200")
-	var rows []dataset.Row
+	var rows []Row
 	for i, strategy := range []string{"bulk", "decompose", "multistream", "fused", "onesided", "tilesync"} {
 		for _, kind := range []string{"gemm+collective", "embedding+collective", "gemv+collective", "gemm+gemm", "model", "collective"} {
-			rows = append(rows, dataset.Row{
+			rows = append(rows, Row{
 				ID: fmt.Sprint(strategy, kind), World: 4, Strategy: strategy, Us: float64(100 + i), Line: i,
-				Workload: dataset.Workload{Kind: kind, M: 8192, N: 8192, K: 2048, Collective: "all_reduce", Bytes: 128 << 20, Part: "compute", DType: "f32", Embedding: dataset.Embedding{Batch: 512, Tables: 64, Pool: 64, Dim: 256}, Tile: []int{128, 128, 64}, Tiles: 1024, Layers: dataset.Layers{Grids: []int{192, 192}, Hidden: 1024, FFN: 1024}},
-				Params:   dataset.Params{Settings: dataset.Settings{Channels: 2, Programs: 132}, State: dataset.State{Cool: true, Queued: true}, Alongside: dataset.Alongside{AloneUs: 90}},
+				Workload: Workload{Kind: kind, M: 8192, N: 8192, K: 2048, Collective: "all_reduce", Bytes: 128 << 20, Part: "compute", DType: "f32", Embedding: Embedding{Batch: 512, Tables: 64, Pool: 64, Dim: 256}, Tile: []int{128, 128, 64}, Tiles: 1024, Layers: Layers{Grids: []int{192, 192}, Hidden: 1024, FFN: 1024}},
+				Params:   Params{Settings: Settings{Channels: 2, Programs: 132}, State: State{Cool: true, Queued: true}, Alongside: Alongside{AloneUs: 90}},
 			})
 		}
 	}
-	if _, err := Calibrate(rows, base); err == nil || !strings.Contains(err.Error(), "none of 36 rows is an isolated benchmark") {
+	if _, err := CalibrateMachine(rows, base); err == nil || !strings.Contains(err.Error(), "none of 36 rows is an isolated benchmark") {
 		t.Errorf("got %v", err)
 	}
 	isolated := measured(t)
@@ -108,7 +107,7 @@ func TestCalibrateIgnoresStrategiesAndOrder(t *testing.T) {
 	rows = append(rows, isolated...)
 	rng := rand.New(rand.NewPCG(1, 2))
 	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	two := must.Have(Calibrate(rows, base))(t)
+	two := must.Have(CalibrateMachine(rows, base))(t)
 	entries := machine.Entries(&two.Machine)
 	for i, e := range machine.Entries(&one.Machine) {
 		if e.Quantity != nil && e.Quantity.Value != entries[i].Quantity.Value {
@@ -132,21 +131,21 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 		*base.Library.Of(op) = *other.Library.Of(op)
 		base.Library.Of(op).Channels = truth.Library.Of(op).Channels
 	}
-	var rows []dataset.Row
+	var rows []Row
 	for _, op := range machine.RecordedOps {
 		for _, world := range []int{2, 4} {
 			for _, channels := range []int{0, 1, 2, 8, 12, 16, 32} {
 				for bytes := int64(4 << 10); bytes <= 512<<20; bytes *= 2 {
 					us := (truth.Library.Time(op, bytes, world, channels) + truth.Launch.Timing.Value) * 1e6
-					rows = append(rows, dataset.Row{
+					rows = append(rows, Row{
 						ID: fmt.Sprint(op, world, channels, bytes), World: world, Strategy: "isolated", Us: us, Line: len(rows) + 1,
-						Workload: dataset.Workload{Kind: "collective", Collective: op.String(), Bytes: bytes}, Params: dataset.Params{Settings: dataset.Settings{Channels: channels}, State: dataset.State{Queued: true}},
+						Workload: Workload{Kind: "collective", Collective: op.String(), Bytes: bytes}, Params: Params{Settings: Settings{Channels: channels}, State: State{Queued: true}},
 					})
 				}
 			}
 		}
 	}
-	res := must.Have(Calibrate(rows, base))(t)
+	res := must.Have(CalibrateMachine(rows, base))(t)
 	m := res.Machine
 	for _, op := range machine.RecordedOps {
 		want, got := truth.Library.Of(op), m.Library.Of(op)
@@ -177,16 +176,16 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 func TestCalibrateOneWorld(t *testing.T) {
 	base := machinetest.Load(t, "a100")
 	was := base.Library.AllGather
-	var rows []dataset.Row
+	var rows []Row
 	for i, channels := range []int{1, 2, 1, 2} {
 		bytes := int64(1 << (30 - i/2))
 		us := 2e6*was.InChannels(trace.AllGather, 4, float64(channels), float64(bytes)) + base.Launch.Timing.Value*1e6
-		rows = append(rows, dataset.Row{
+		rows = append(rows, Row{
 			ID: fmt.Sprint("r", i), World: 4, Strategy: "isolated", Us: us, Line: i,
-			Workload: dataset.Workload{Kind: "collective", Collective: "all_gather", Bytes: bytes}, Params: dataset.Params{Settings: dataset.Settings{Channels: channels}, State: dataset.State{Queued: true}},
+			Workload: Workload{Kind: "collective", Collective: "all_gather", Bytes: bytes}, Params: Params{Settings: Settings{Channels: channels}, State: State{Queued: true}},
 		})
 	}
-	res := must.Have(Calibrate(rows, base))(t)
+	res := must.Have(CalibrateMachine(rows, base))(t)
 	if c := res.Machine.Library.AllGather; off(c.Send.Value, was.Send.Value/2) > 0.001 || off(c.Receive.Value, was.Receive.Value/2) > 0.001 {
 		t.Errorf("send %v, receive %v; they were %v and %v", c.Send, c.Receive, was.Send, was.Receive)
 	}
@@ -194,11 +193,11 @@ func TestCalibrateOneWorld(t *testing.T) {
 
 // Where rows contradict each other, the base's value stays, and the result says so.
 func TestCalibrateContradiction(t *testing.T) {
-	copied := func(id string, mib int64, us float64) dataset.Row {
-		return dataset.Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: dataset.Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
+	copied := func(id string, mib int64, us float64) Row {
+		return Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
 	}
 	base := machinetest.Load(t, "h200")
-	res := must.Have(Calibrate([]dataset.Row{copied("a", 16, 900), copied("b", 256, 700)}, base))(t)
+	res := must.Have(CalibrateMachine([]Row{copied("a", 16, 900), copied("b", 256, 700)}, base))(t)
 	for _, f := range res.Fits {
 		if f.Key == "fabric.egress" && (!strings.Contains(f.Kept, "the rows contradict each other") || res.Machine.Fabric.Egress != base.Fabric.Egress) {
 			t.Errorf("%+v, machine %v", f, res.Machine.Fabric.Egress)
@@ -211,13 +210,13 @@ func TestCalibrateContradiction(t *testing.T) {
 func TestCalibrateNarrows(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	law := base.GroupedWithTile(1, 3000, 8192, 7168, 256, 128)
-	row := func(machine string) []dataset.Row {
-		return []dataset.Row{
-			{ID: "p", Machine: machine, World: 1, Strategy: "isolated", Us: law.Seconds*1e6 + 7, Workload: dataset.Workload{Kind: "gemm", M: 3000, N: 8192, K: 7168}, Params: dataset.Params{State: dataset.State{Cool: true}}},
-			{ID: "c", Machine: machine, World: 4, Strategy: "isolated", Us: 400, Workload: dataset.Workload{Kind: "collective", Collective: "all_reduce", Bytes: 48 << 20}, Params: dataset.Params{Settings: dataset.Settings{Channels: 6}, State: dataset.State{Queued: true}}},
+	row := func(machine string) []Row {
+		return []Row{
+			{ID: "p", Machine: machine, World: 1, Strategy: "isolated", Us: law.Seconds*1e6 + 7, Workload: Workload{Kind: "gemm", M: 3000, N: 8192, K: 7168}, Params: Params{State: State{Cool: true}}},
+			{ID: "c", Machine: machine, World: 4, Strategy: "isolated", Us: 400, Workload: Workload{Kind: "collective", Collective: "all_reduce", Bytes: 48 << 20}, Params: Params{Settings: Settings{Channels: 6}, State: State{Queued: true}}},
 		}
 	}
-	res := must.Have(Calibrate(row("h200x4"), base))(t)
+	res := must.Have(CalibrateMachine(row("h200x4"), base))(t)
 	m := res.Machine
 	if was, is := len(base.Matmul.Shapes.Rows), len(m.Matmul.Shapes.Rows); is != was+1 {
 		t.Errorf("%d GEMMs, there were %d", is, was)
@@ -228,7 +227,7 @@ func TestCalibrateNarrows(t *testing.T) {
 	if off(m.Matmul.Rate.Value, base.Matmul.Rate.Value) > 0.02 {
 		t.Errorf("one GEMM moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
 	}
-	other := must.Have(Calibrate(row("h100x4"), base))(t)
+	other := must.Have(CalibrateMachine(row("h100x4"), base))(t)
 	if n := len(other.Machine.Library.AllReduce.Times.Rows); n != 1 {
 		t.Errorf("another machine's table has %d times, one was measured", n)
 	}
@@ -271,7 +270,7 @@ func TestNearest(t *testing.T) {
 // semaphores, but for the order of events, which is no time, and for
 // launch.timing, whose collectives this file leaves out.
 func TestCaptureSettlesLaunching(t *testing.T) {
-	res := must.Have(Calibrate(setOf(t, "h200x2-launch"), machinetest.Load(t, "h200")))(t)
+	res := must.Have(CalibrateMachine(setOf(t, "h200x2-launch"), machinetest.Load(t, "h200")))(t)
 	settled := map[string]string{}
 	for _, fit := range res.Fits {
 		if fit.Missing == "" {

@@ -1,30 +1,18 @@
-// Package calibrate reads a machine's parameters off micro-benchmarks measured
-// on it: one rule a parameter, each with its residual.
-//
-//	rows.go      rows and their selection
-//	steps.go     what is read, in order
-//	number.go    a number or a table, read off rows directly; readings.go has those that take more than a formula
-//	law.go       parameters that are read together, chosen by rows that are left out
-//	fit.go       where the errors of a law are least
-//	gemm.go      the laws: GEMMs, with tiles.go; clock.go; collective.go
-//
-// calibrate.go runs the steps.
-package calibrate
+package dataset
 
 import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // A fit is one number of a profile as calibration found it.
 type fit struct {
-	Key   string        // "fabric.egress"
-	Value string        // as the profile writes it; "19 rows" for a table
-	Rule  string        // how it is read off the rows
-	Rows  []dataset.Row // that it was read off
+	Key   string // "fabric.egress"
+	Value string // as the profile writes it; "19 rows" for a table
+	Rule  string // how it is read off the rows
+	Rows  []Row  // that it was read off
 	// median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
 	Residual float64
 	Kept     string // why the base's value stays although there are rows
@@ -32,7 +20,7 @@ type fit struct {
 }
 
 // A Result is a calibrated profile.
-type Result struct {
+type Calibrated struct {
 	Machine machine.Machine
 	Fits    []fit    // of every parameter that calibration can read, in the order of reading
 	Choices []choice // how each law was read
@@ -41,10 +29,10 @@ type Result struct {
 
 // A calibration is under way: steps read c.rows, and from c.m what earlier ones found.
 type calibration struct {
-	rows  []dataset.Row // without those that are left out for a trial
-	all   []dataset.Row
+	rows  []Row // without those that are left out for a trial
+	all   []Row
 	m     machine.Machine
-	found Result // so far
+	found Calibrated // so far
 
 	cool map[gemm]float64 // what GEMMs of duty cycles take at full clock, in seconds
 
@@ -56,13 +44,13 @@ type calibration struct {
 // A step reads one number or table, or a law, into c.m and c.found.
 type step interface{ run(c *calibration) }
 
-// Calibrate reads a profile off rows of micro-benchmarks. What no row settles
+// CalibrateMachine reads a profile off rows of micro-benchmarks. What no row settles
 // (data-sheet facts, footprints, gaps that only traces show) stays as base has
 // it, and so does a law that base predicts better (rule E6). Only isolated measurements are
 // read: rows of strategies are for validation, and nothing is fitted to them. Where rows are
 // of the base's own machine, what its tables have recorded counts with them. The error is
 // for rows of which none can be read.
-func Calibrate(rows []dataset.Row, base machine.Machine) (Result, error) {
+func CalibrateMachine(rows []Row, base machine.Machine) (Calibrated, error) {
 	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
 	c.all, c.cool = c.rows, coolest(c.rows)
 	for _, s := range steps() {

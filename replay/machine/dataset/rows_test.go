@@ -1,21 +1,19 @@
-package calibrate
+package dataset
 
 import (
 	"testing"
-
-	"github.com/overlapse/overlapse/replay/dataset"
 )
 
 func TestIDList(t *testing.T) {
-	rows := func(lines ...int) []dataset.Row {
-		var list []dataset.Row
+	rows := func(lines ...int) []Row {
+		var list []Row
 		for _, n := range lines {
-			list = append(list, dataset.Row{ID: "c" + string(rune('0'+n)), Line: n})
+			list = append(list, Row{ID: "c" + string(rune('0'+n)), Line: n})
 		}
 		return list
 	}
 	for _, c := range []struct {
-		rows []dataset.Row
+		rows []Row
 		want string
 	}{
 		{rows(1), "c1"},
@@ -29,10 +27,10 @@ func TestIDList(t *testing.T) {
 }
 
 func TestWhere(t *testing.T) {
-	c := &calibration{rows: []dataset.Row{
-		{ID: "a", Strategy: "isolated", Workload: dataset.Workload{Kind: "gap", What: "hops"}, Params: dataset.Params{Benchmark: dataset.Benchmark{Flags: 2}, State: dataset.State{Queued: true}}},
-		{ID: "b", Strategy: "isolated", Workload: dataset.Workload{Kind: "gap", What: "same", Bytes: 16 << 20}},
-		{ID: "c", Strategy: "bulk", Workload: dataset.Workload{Kind: "gap", Bytes: 1}, Params: dataset.Params{Benchmark: dataset.Benchmark{Flags: 64}}},
+	c := &calibration{rows: []Row{
+		{ID: "a", Strategy: "isolated", Workload: Workload{Kind: "gap", What: "hops"}, Params: Params{Benchmark: Benchmark{Flags: 2}, State: State{Queued: true}}},
+		{ID: "b", Strategy: "isolated", Workload: Workload{Kind: "gap", What: "same", Bytes: 16 << 20}},
+		{ID: "c", Strategy: "bulk", Workload: Workload{Kind: "gap", Bytes: 1}, Params: Params{Benchmark: Benchmark{Flags: 64}}},
 	}}
 	for selection, want := range map[string]string{
 		"kind gap": "ab", "kind gap; of all kinds": "ab", "kind sum": "", "kind sum or gap, what same": "b", "kind gap, with queued": "a", "kind gap, without flags": "b",

@@ -1,4 +1,4 @@
-package calibrate
+package dataset
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -18,12 +17,12 @@ type law struct {
 	name    string   // "library.all_reduce, few channels"
 	keys    []string // of its parameters
 	need    string   // the rows that would settle it, if there are none
-	rows    func(c *calibration) []dataset.Row
-	predict func(c *calibration, r *dataset.Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
-	weight  func(measured float64) float64                                     // of a row's error, from its seconds; nil: all alike
-	reads   func(key string, r *dataset.Row) bool                              // whether the row tells of a parameter; nil: each does
+	rows    func(c *calibration) []Row
+	predict func(c *calibration, r *Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
+	weight  func(measured float64) float64                             // of a row's error, from its seconds; nil: all alike
+	reads   func(key string, r *Row) bool                              // whether the row tells of a parameter; nil: each does
 	// what the row has beside the machine's parameters; may be nil
-	beside func(c *calibration, r *dataset.Row) *machine.Quantity
+	beside func(c *calibration, r *Row) *machine.Quantity
 	ways   []way
 }
 
@@ -49,7 +48,7 @@ type choice struct {
 const mostError = 1
 
 // errors are those of c.m over rows, times weights whose mean is 1.
-func (l *law) errors(c *calibration, rows []dataset.Row, of func(predicted, measured float64) float64) []float64 {
+func (l *law) errors(c *calibration, rows []Row, of func(predicted, measured float64) float64) []float64 {
 	list, sum := make([]float64, len(rows)), 0.0
 	for i := range rows {
 		predicted, measured := l.predict(c, &rows[i])
@@ -70,7 +69,7 @@ func (l *law) errors(c *calibration, rows []dataset.Row, of func(predicted, meas
 const muchBetter = 0.99
 
 // error is the mean error of c.m over rows: |log(predicted/measured)|.
-func (l *law) error(c *calibration, rows []dataset.Row) float64 {
+func (l *law) error(c *calibration, rows []Row) float64 {
 	if len(rows) == 0 {
 		return 0
 	}
@@ -122,9 +121,9 @@ func (l law) run(c *calibration) {
 
 // leaveOut is the mean error of each way over rows that it was not fitted to: the
 // configurations are divided into parts, and each part is predicted by a fit to the others.
-func (l *law) leaveOut(c *calibration, rows []dataset.Row) []float64 {
+func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
 	parts, n := partsOf(rows)
-	left, kept := make([][]dataset.Row, n), make([][]dataset.Row, n)
+	left, kept := make([][]Row, n), make([][]Row, n)
 	for i := range rows {
 		p := parts[configuration(&rows[i])]
 		left[p] = append(left[p], rows[i])
@@ -158,7 +157,7 @@ const fewConfigurations = 12
 
 // partsOf divides the configurations of rows into n parts. The order of the rows does not
 // matter.
-func partsOf(rows []dataset.Row) (parts map[string]int, n int) {
+func partsOf(rows []Row) (parts map[string]int, n int) {
 	var all []string
 	for i := range rows {
 		all = append(all, configuration(&rows[i]))
@@ -193,7 +192,7 @@ func (l *law) fit(c *calibration, w way, free ...*variable) bool {
 	for _, key := range w.keys {
 		e := find(&c.m, key)
 		switch {
-		case l.reads != nil && !slices.ContainsFunc(rows, func(r dataset.Row) bool { return l.reads(key, &r) }):
+		case l.reads != nil && !slices.ContainsFunc(rows, func(r Row) bool { return l.reads(key, &r) }):
 		case len(free) == 0 || !w.scaled:
 			v := newVariable(key, e.Quantity, e.Dims[0] == machine.Rate || e.Dims[0] == machine.Flops)
 			if e.Quantity != &c.m.Clock.Link && strings.HasSuffix(key, ".link") { // no more than leaves a GPU

@@ -1,4 +1,4 @@
-package calibrate
+package dataset
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -30,13 +29,13 @@ func readTiming(c *calibration) (f reading) {
 // launch.call.
 func profiled(of, how, loops, events string, less perRow) direct {
 	const all = "kind host_loop, with shapes, without execution_trace"
-	added := one("launch.profiled_"+of, how, all+", with "+events+loops, func(c *calibration, r *dataset.Row) float64 {
+	added := one("launch.profiled_"+of, how, all+", with "+events+loops, func(c *calibration, r *Row) float64 {
 		return ((r.Us-c.plainLoop(r))*1e-6 - less(c, r)) / number(r, events)
 	}, middle)
 	return special(added.key, how, added.rows, func(c *calibration) reading {
 		f := added.read(c)
 		f.value = max(f.value, leastAdded)
-		_, calls := c.values(all+", with call_us", func(c *calibration, r *dataset.Row) float64 {
+		_, calls := c.values(all+", with call_us", func(c *calibration, r *Row) float64 {
 			return number(r, "call_us")*1e-6 + 0*c.plainLoop(r)
 		})
 		if c.m.Launch.Call.Value > 0 && len(calls) > 0 {
@@ -51,7 +50,7 @@ const leastAdded = 1e-9
 
 // plainLoop is the time of the last row before another one in its file that measures the same loop
 // without a profiler, in microseconds; NaN if there is none.
-func (c *calibration) plainLoop(r *dataset.Row) float64 {
+func (c *calibration) plainLoop(r *Row) float64 {
 	us, line := math.NaN(), math.MinInt
 	for _, x := range c.where("kind host_loop, without profiled") {
 		if x.Workload.What == r.Workload.What && x.File == r.File && x.Line < r.Line && x.Line > line {
@@ -121,7 +120,7 @@ func readPost(c *calibration) (f reading) {
 func readPoll(c *calibration) reading {
 	rows := fmt.Sprintf("kind semaphore, what product, with waits, programs to %v", c.m.GPU.CUs.Value)
 	f := slope("gpu.poll", "", rows, in(1, "waits"), seconds).read(c)
-	f.residual = residual(c, c.where("kind semaphore, what handover"), func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+	f.residual = residual(c, c.where("kind semaphore, what handover"), func(c *calibration, r *Row) (predicted, measured float64) {
 		return c.m.GPU.Post.Value + f.value, seconds(c, r)
 	})
 	return f
@@ -137,7 +136,7 @@ func (c *calibration) oneFlag() float64 {
 // readCopyLatency is what a copy between kernels takes at no bytes. Copies that nothing waits
 // for start sooner: the engine's queue hides most of it.
 func readCopyLatency(c *calibration) reading {
-	start := func(c *calibration, r *dataset.Row) float64 {
+	start := func(c *calibration, r *Row) float64 {
 		return (r.Us+r.Params.CopyUs)*1e-6 - number(r, "copy_bytes")/c.m.Engines.Rate.Value - c.m.Launch.Hop.Value
 	}
 	between := one("engines.latency", "", "kind gap, what copy, with copy_bytes, with copy_us", start, middle).read(c)
@@ -153,7 +152,7 @@ func readCopyLatency(c *calibration) reading {
 }
 
 // storedByOne is the time of one workgroup's stores: of tiles, where there are such rows.
-func storedByOne(c *calibration, r *dataset.Row) float64 {
+func storedByOne(c *calibration, r *Row) float64 {
 	if r.Workload.Kind == "peer_store" && len(c.where("kind tile_store")) > 0 {
 		return math.NaN()
 	}
@@ -161,7 +160,7 @@ func storedByOne(c *calibration, r *dataset.Row) float64 {
 }
 
 // stored is bytes a second of a kernel that stores to peers: into the one that all others store to, of them all.
-func stored(c *calibration, r *dataset.Row) float64 {
+func stored(c *calibration, r *Row) float64 {
 	if number(r, "programs") < c.m.GPU.CUs.Value { // few workgroups do not saturate a link
 		return math.NaN()
 	}
@@ -183,7 +182,7 @@ type tile struct {
 }
 
 // compiledTile is what a row of a compiled GEMM alone measures; zero of other rows.
-func compiledTile(r *dataset.Row) tile {
+func compiledTile(r *Row) tile {
 	w, programs := &r.Workload, r.Params.Programs
 	if len(w.Tile) != 3 {
 		return tile{}
@@ -202,7 +201,7 @@ func compiledTile(r *dataset.Row) tile {
 // readIdleGain is by how much a tile takes less, over the idle fraction of the CUs.
 func readIdleGain(c *calibration) (f reading) {
 	each := func(idle bool) perRow { // seconds of a tile, with CUs idle or with all CUs at work
-		return func(c *calibration, r *dataset.Row) float64 {
+		return func(c *calibration, r *Row) float64 {
 			x := compiledTile(r)
 			if x.each <= 1 || x.programs > c.m.GPU.CUs.Value || x.programs < c.m.GPU.CUs.Value != idle {
 				return math.NaN()
