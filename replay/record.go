@@ -71,7 +71,7 @@ func (r *recorder) command(gpu int32, st *program.Stream, c *program.Command, wg
 	k := c.Kernel
 	row, setup := k.Attr, k.Setup
 	row.Origin = c.Origin
-	row.Op, row.Comm = trace.None, trace.None
+	row.Op, row.Comm, row.Uses = trace.None, trace.None, 0
 	setup.Stream, setup.Priority = st.Queue, -int32(st.Priority)
 	if setup.Grid == [3]int32{} {
 		setup.Grid = [3]int32{int32(wgs), 1, 1}
@@ -109,7 +109,7 @@ func (r *recorder) end(id spanRef, now program.Time) {
 func (r *recorder) copy(gpu int32, st *program.Stream, cmd *program.Command, on trace.LaneID, now program.Time) spanRef {
 	c := cmd.Copy
 	row := c.Attr
-	row.Stream, row.Origin, row.Op = st.Queue, cmd.Origin, trace.None
+	row.Stream, row.Origin, row.Op, row.Uses = st.Queue, cmd.Origin, trace.None, 0
 	row.Peer = trace.None
 	row.Bytes = cmp.Or(row.Bytes, int64(c.Bytes))
 	if c.Peer != c.From {
