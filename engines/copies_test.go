@@ -130,11 +130,26 @@ func TestCopiesFromPinnedMemory(t *testing.T) {
 	if pinned == w || edit.Pinned(pinned, &m) != pinned {
 		t.Error("copies from pinned memory change again")
 	}
-	if unknown := (machine.Machine{}); edit.Pinned(w, &unknown) != w {
+	if none := (machine.Machine{}); edit.Pinned(w, &none) != w {
 		t.Error("copies change on a machine without a rate")
 	}
 	if w := plantest.LiftSample(t, "measurements/2026-11-30-h200-copies/traces/serial_8192"); edit.Pinned(w, &m) != w {
 		t.Error("copies from pinned memory change")
+	}
+	for _, name := range []string{"ddp-step", "moe-ep4"} { // as fast as pinned memory
+		w := plantest.LiftSample(t, name)
+		w.Unprofiled, w.Scale = true, slices.Repeat([]float64{1}, len(w.Ops))
+		outs := must.Have(engines.Compare(w, plantest.H200(t, w.World), sel[:2], plan.Scenario{}, replay.Options{}, nil))(t)
+		if change := outs[1].ChangeFrom(outs[0].Expected); outs[1].Why != "" || change != 0 {
+			t.Errorf("%s: %s, %+.2f %% with nothing to change", name, outs[1].Why, 100*change)
+		}
+	}
+	unknown := plantest.LiftSample(t, "measurements/2026-11-30-h200-inputs/traces/mlp_pageable")
+	for i := range unknown.Run.Copies {
+		unknown.Run.Copies[i].Bytes = 0
+	}
+	if edit.Pinned(unknown, &m) != unknown {
+		t.Error("copies of unknown bytes change")
 	}
 
 	for i, id := range w.Ranks[0] { // a host that makes what it copies

@@ -12,7 +12,7 @@ import (
 
 // Pinned returns a copy of a workload whose copies from pageable memory of the host come from pinned memory, at the rate of
 // copies of the profile and no slower than captured, without a wait of the host for them (rule W29). It is the workload itself
-// where it has no such copies, or the profile no rate.
+// where it has no such copies of known bytes, or the profile no rate.
 func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 	rate, scale := m.Engines.Host.Or(0), slices.Clone(w.Scale)
 	if scale == nil {
@@ -21,8 +21,11 @@ func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 	pinned := make([]bool, len(w.Ops))
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		if rate > 0 && fromHost(w, op) && workload.HostMemory(op.Name) == workload.Pageable && op.Dur() > 0 {
-			takes := 1e9 * (m.Engines.Queued.Or(0) + float64(w.Run.Copy(w.Run.Spans[op.Span]).Bytes)/rate)
+		if rate <= 0 || !fromHost(w, op) || workload.HostMemory(op.Name) != workload.Pageable {
+			continue
+		}
+		if bytes := w.Run.Copy(w.Run.Spans[op.Span]).Bytes; bytes > 0 && op.Dur() > 0 {
+			takes := 1e9 * (m.Engines.Queued.Or(0) + float64(bytes)/rate)
 			if seen := float64(op.Dur()) * scale[i]; takes < seen {
 				pinned[i], scale[i] = true, scale[i]*takes/seen
 			}
