@@ -52,7 +52,7 @@ func Short(s string) string {
 	if name == "" {
 		return s
 	}
-	return name
+	return strings.TrimSpace(name)
 }
 
 // Signature is a kernel's C++ signature without the type that it returns and unnamed namespaces. The type is void or, of some of

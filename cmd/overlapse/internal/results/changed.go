@@ -240,18 +240,25 @@ func (r *Replayed) works(out engines.Outcome) (list []work) {
 	return list
 }
 
-// mostWorks is how many names the page's table of works has.
-const mostWorks = 30
+// mostWorks is how many names the page's table of works has, and leastWork the share of a step below which times are the same.
+const (
+	mostWorks = 30
+	leastWork = 1e-4
+)
 
 // worksTable has the work of a step of the captured schedule and of an outcome, of the phases that it has.
 func (r *Replayed) worksTable(outcome int) *cli.Table {
 	t := &cli.Table{
-		Title:   "What changes: " + r.RunName(outcome),
-		Note:    "Kernels and copies by name and collectives by operation, of one step: means over ranks, the largest difference first.",
+		Title: "What changes: " + r.RunName(outcome),
+		Note: "Kernels and copies by name and collectives by operation, of one step: means over ranks, the largest difference " +
+			"first, without those that stay.",
 		Columns: []string{"", "captured: count", "captured: time", "changed: count", "changed: time", "difference"}, OneUnit: true,
 	}
 	for i, phase := range r.reference.Each() {
-		list := r.works(r.Outcomes[outcome].Of(phase))
+		least := leastWork * float64(verdict.TimesOf(r.workload, r.reference.Of(phase)).Total())
+		list := slices.DeleteFunc(r.works(r.Outcomes[outcome].Of(phase)), func(x work) bool {
+			return math.Round(x.was.count) == math.Round(x.is.count) && math.Abs(float64(x.change())) < least
+		})
 		for _, x := range list[:min(mostWorks, len(list))] {
 			if phase > 0 {
 				x.name = r.Phases[i].Phase + ": " + x.name

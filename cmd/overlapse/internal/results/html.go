@@ -273,7 +273,7 @@ func (r *Replayed) how(rep *html.Report, best int) {
 		if v.Advice == nil {
 			continue
 		}
-		if rep.HowTitle = "How to get " + r.RunName(best); v.Phase != "" {
+		if rep.HowTitle = "How to get it: " + r.RunName(best); v.Phase != "" {
 			rep.HowTitle = "How to get what is recommended"
 		}
 		if row := r.recommendedOf(i); row != nil {
