@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
@@ -79,5 +80,26 @@ func TestPausesAreNamed(t *testing.T) {
 	span("short", from, from+late/4)
 	if got, want := pausesIn(w), "the longest mostly in "+calls; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Pauses are what no schedule shortens, but where one that is likely to gain lets the host be ahead of its device.
+func TestPausesThatAScheduleShortens(t *testing.T) {
+	const none = "no schedule and no graph shortens them"
+	w, m := plantest.LiftSample(t, "measurements/2026-11-30-h200-inputs/traces/mlp_pageable"), plantest.H200(t, 1)
+	h := w.Hosts[0]
+	for i := range h.Order { // behind each copy from pageable memory, 15 ms of the host
+		if id := w.Ranks[0][h.Order[i]]; strings.Contains(w.Ops[id].Name, "HtoD") && i+1 < len(h.Order) {
+			h.Issues[h.Order[i+1]].Work += 15e6
+		}
+	}
+	w.Unprofiled = true
+	captured := enginetest.Outcome(t, w, m, "captured", nil)
+	pinned := Predict(w, captured, enginetest.Outcome(t, w, m, "multistream", map[string]string{"copies": "pinned"}))
+	if v := Judge(w, captured, nil, nil); !strings.Contains(strings.Join(v.Sentences, " "), none) {
+		t.Errorf("alone: %q, want that %s", v.Sentences, none)
+	}
+	if v := Judge(w, captured, []Prediction{pinned}, nil); strings.Contains(strings.Join(v.Sentences, " "), none) || !pinned.likely() {
+		t.Errorf("beside pinned memory, %+.2f: %q, want not that %s", pinned.Change, v.Sentences, none)
 	}
 }
