@@ -70,7 +70,8 @@ func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes
 	}
 	if paused >= LeastWaiting {
 		in := cmp.Or(pausesIn(w), "as for data")
-		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, %s", 100*paused, float64(longest)/1e6, in)
+		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, %s",
+			100*paused, float64(longest)/1e6, in)
 		if !slices.ContainsFunc(outcomes, func(o Prediction) bool { // one in which the host is ahead of devices again
 			_, _, less, _ := waits(w, o.Outcome)
 			return o.likely() && less*float64(o.Expected) < paused/2*float64(captured.Expected)
