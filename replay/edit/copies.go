@@ -54,8 +54,7 @@ func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 
 // Ahead returns a copy of a workload in which the copies from the host that ran among kernels on a stream of compute have a
 // stream of their own, each group of them one ahead of the kernels that use it (rule W28): the host issues it before the kernels
-// of the group before, and it waits for those before that, which free the other of two buffers. They stay in their
-// iteration.
+// of the group before, and it waits for those before that, which free the other of two buffers. They stay in their iteration.
 //
 //	captured  |H0.....|C0.|H1.....|C1.|H2.....|C2.|
 //	copies    |H0.....|H1.....|H2.....|
@@ -239,7 +238,7 @@ func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
 		r.Gap = r.Start - a.begins
 	}
 	if moves {
-		r.Queue = a.free // what its host takes before it stays
+		r.Queue = a.free // its gap, which its host takes, stays
 		if frees >= 0 {
 			r.After = append(r.After, workload.Dep{Op: rows[frees], Why: workload.HostWait})
 		}
