@@ -85,7 +85,7 @@ func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes
 }
 
 // pausesIn says in which range or operator of the host most of its longest pause passed: the shortest one recorded that has half
-// of the pause, and of which the pause is half, but no step; "" if there is none.
+// of the pause, and of which the pause is half, but no step; "" if there is none, or where the host waited for its device meanwhile.
 func pausesIn(w *workload.Workload) string {
 	var pause overlap.Interval
 	rank, work := -1, plan.HostStall
@@ -101,7 +101,7 @@ func pausesIn(w *workload.Workload) string {
 			}
 		}
 	}
-	if rank < 0 {
+	if rank < 0 || pause.End-pause.Start > 2*work {
 		return ""
 	}
 	half, name, least := (pause.End-pause.Start)/2, "", trace.Infinity

@@ -81,6 +81,9 @@ func TestPausesAreNamed(t *testing.T) {
 	if got, want := pausesIn(w), "the longest mostly in "+calls; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if h.Issues[h.Order[5]].Work = late / 3; pausesIn(w) != "" {
+		t.Errorf("a wait for the device is %q", pausesIn(w))
+	}
 }
 
 // Pauses are what no schedule shortens, but where one that is likely to gain lets the host be ahead of its device.

@@ -97,7 +97,7 @@ func TestHelpIsNotCut(t *testing.T) {
 // A run whose work begins late is shown from there on; 0 shows all.
 func TestOpening(t *testing.T) {
 	for late, want := range map[trace.Time]string{
-		0: "0 ns to 10.01 µs", 2000: "0 ns to 12 µs", 30_000: "29.8 µs to 40 µs", -5000: "0 ns to 10.2 µs", // a host that goes on
+		0: "0 ns to 10.01 µs", 2000: "0 ns to 12 µs", 30_000: "29.8 µs to 40 µs", -5000: "0 ns to 10.2 µs", // the host runs past the last kernel
 	} {
 		var b trace.Builder
 		rank := b.AddRank(trace.Rank{})
