@@ -178,22 +178,26 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	}
 	opts.Verdict = cmp.Or(opts.Verdict, r.Verdict.Headline())
 	opts.Parts = r.Parts()
+	starts := []trace.Time{results.MeasuredStart(w)}
 	text, step := r.Step()
+	if step > 0 {
+		step = firstStep(plan.MeasuredSteps(w), starts[0], step)
+	}
 	opts.Times = []tui.Time{{Time: text, Step: step}}
 	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
-	starts := []trace.Time{results.MeasuredStart(w)}
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0), CopyOf: results.CopiesOf(w)})
-		time := timeOf(r, func(row *results.Row) bool { return row.At == i })
+		time, start := timeOf(r, func(row *results.Row) bool { return row.At == i }), results.StartOf(w, out.Result.Run)
 		if time.Step > 0 { // as drawn: the answer's time is relative to the captured one (rule L6)
-			time.Step = plan.StepsOf(w, out.Result.Run).Time()
+			steps := plan.StepsOf(w, out.Result.Run)
+			time.Step = firstStep(steps, start, steps.Time())
 		}
 		opts.Times = append(opts.Times, time)
-		starts = append(starts, results.StartOf(w, out.Result.Run))
+		starts = append(starts, start)
 	}
 	if o.beside && !answer && len(views) == 2 {
 		at := slices.IndexFunc(r.Outcomes, func(out engines.Outcome) bool { return out.Result != nil })
@@ -212,6 +216,16 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		opts.At = layout.Address{Show: "all", Window: layout.Window{From: start, To: start + max(1, step)}}
 	}
 	return views, o.FailedError(r.Outcomes), nil
+}
+
+// firstStep is how long the first iteration is from a time on, until the next one begins, so that all of its kernels are in it; mean
+// where iterations overlap or there is one.
+func firstStep(s *plan.Steps, start, mean trace.Time) trace.Time {
+	ran, overlap := s.Ran()
+	if overlap || len(ran) < 2 {
+		return mean
+	}
+	return max(ran[0].End, ran[1].Start) - start
 }
 
 // insideOnly reports whether all that a run has to show are persistent workgroups: no rank has more than one kernel.
