@@ -246,11 +246,8 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 }
 
-// pauses reports whether a host pauses in every iteration.
+// pauses reports whether a host pauses.
 func (pl *Planner) pauses() bool {
-	if _, n := pl.iterations(); n < 2 {
-		return false
-	}
 	return slices.ContainsFunc(pl.ranks, func(r *Rank) bool {
 		return slices.ContainsFunc(pl.IssueCosts(r.ID), func(cost trace.Time) bool { return cost >= HostStall })
 	})
