@@ -234,6 +234,7 @@ func (w *rankWriter) operation(c *trace.Call) {
 	if c.Correlation != 0 {
 		w.field("correlation", c.Correlation)
 	}
+	w.sequence(c)
 	if c.Op != trace.None {
 		w.inputs(&w.run.Operators[c.Op])
 	}
