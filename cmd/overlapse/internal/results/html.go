@@ -204,6 +204,9 @@ func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 			d := max(-times.Waiting, min(times.Idle, late))
 			times.Idle, times.Waiting = times.Idle-d, times.Waiting+d
 			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
+			if late := r.WaitedFor; late != nil && row.given() && out.Result.Run.RankID(int32(rank)) == late.Rank {
+				name += " (waited for)"
+			}
 			bars = append(bars, html.Bar{Name: name, Note: trace.Micros(took), Time: took, Times: times})
 		}
 	}
