@@ -21,7 +21,7 @@ import (
 // HTML is the data of the HTML report.
 func (r *Replayed) HTML() html.Report {
 	rep := html.Report{
-		Title:    "overlapse: " + filepath.Base(r.Path),
+		Title:    filepath.Base(r.Path) + strings.TrimPrefix(r.title(0), r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
 		Heading:  "Where the time goes, every rank",
