@@ -46,7 +46,7 @@ func (r *Replayed) HTML() html.Report {
 	best, layers := r.best(), layersOf(r.workload)
 	for _, i := range r.drawn(best) {
 		out := r.Outcomes[i]
-		if i == best || out.Strategy.Name == r.reference.Strategy.Name && out.Strategy.String(out.Values) == "" {
+		if r.first(i, best) {
 			rep.Shown = append(rep.Shown, len(rep.Runs))
 		}
 		note, time := r.runNote(i)

@@ -72,6 +72,7 @@ type Replayed struct {
 	pipeline   bool // the trace has one that can be planned anew
 	most       int  // spans recorded of one strategy; 0: no bound
 	keep       bool // outcomes keep their runs
+	unnamed    bool // the strategies are all that apply: nobody named some
 }
 
 // Of replays the selections, and always the captured schedule: if it is not
@@ -125,7 +126,7 @@ func Of(
 	}
 	r.late = verdict.LateRank(w, base)
 	var single []judged
-	if settings {
+	if r.unnamed = settings; settings {
 		if single, err = r.settings(con, m, opts, bar); err != nil {
 			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
@@ -370,14 +371,13 @@ func BasisOf(run *trace.Run) string {
 }
 
 // Runs are the simulated runs of the strategies that apply, in table order.
-func (r *Replayed) Runs() []*trace.Run {
-	var runs []*trace.Run
-	for _, out := range r.Outcomes {
-		if out.Result != nil {
-			run := *out.Result.Run
-			run.Name = r.scheduled(run.Name)
-			runs = append(runs, &run)
-		}
+func (r *Replayed) Runs() []*trace.Run { return r.runsOf(r.ran()) }
+
+func (r *Replayed) runsOf(outcomes []engines.Outcome) (runs []*trace.Run) {
+	for _, out := range outcomes {
+		run := *out.Result.Run
+		run.Name = r.scheduled(run.Name)
+		runs = append(runs, &run)
 	}
 	return runs
 }
