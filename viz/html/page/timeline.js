@@ -321,7 +321,8 @@ class Timeline {
     const inset = style.height < 1 ? 9 : 3; // room for the mark that stands where a store begins
     const room = Math.floor((width - inset - 3) / 6); // characters
     const short = name.length <= room ? name : name.slice(0, room - 1) + "…";
-    const number = style.glyph === "=" && /\d+$/.exec(name)?.[0]; // of a layer
+    const layer = { "=": /(\d+)$/, X: /(\d+)\S* \S+ · / }[style.glyph]; // alone, or in front of a collective
+    const number = layer?.exec(oneLine(this.names[this.spans.name[span]]))?.[1];
     const little = number && number.length <= room ? number : style.glyph;
     this.text(name && room >= Math.min(10, name.length) ? short : little, x + inset, y + 0.5, style.ink);
   }

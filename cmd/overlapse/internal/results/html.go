@@ -28,10 +28,11 @@ func (r *Replayed) HTML() html.Report {
 		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", cli.MachineText(r.Machine, r.Guess), cli.Counted(r.Ranks, "rank"), r.captured())},
-			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: r.measured()},
 		},
+	}
+	if said := r.resimulated(); said != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "model", Value: said})
 	}
 	if left := r.Coarse(); left != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})

@@ -294,15 +294,6 @@ func brief(p *verdict.Prediction) {
 	}
 }
 
-// unit is what the times are of.
-func (r *Replayed) unit() string {
-	switch {
-	case r.Iterations > 0:
-		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
-	}
-	return "of the whole trace"
-}
-
 // Recording records the workgroups of ranks and their phases, as files and views have them.
 func Recording(ranks ...int) replay.Options {
 	return replay.Options{Level: replay.Phases, Ranks: ranks, Tiles: shownTiles, Most: shownSpans}
@@ -388,14 +379,6 @@ func (r *Replayed) scheduled(run string) string {
 		return r.given()
 	}
 	return run
-}
-
-// captured is the number of captured ranks in words.
-func (r *Replayed) captured() string {
-	if r.Estimated != "" {
-		return "none captured"
-	}
-	return fmt.Sprintf("%d captured", r.Captured)
 }
 
 // Iteration is the default window: one iteration in the steady state.
