@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -175,17 +174,25 @@ func (p *reader) strategies(n ast.Node) {
 	known := map[string]bool{}
 	total := 0
 	p.values(n, func(n ast.Node, text string) {
-		several := func(word string) int { return strings.Count(word, "|") + 1 }
 		words, of := strings.Split(text, ":"), 1
-		for _, word := range words {
-			of = min(of*several(word), maxSettings+1)
+		names, alternatives := make([]string, len(words)), make([][]string, len(words))
+		for i, word := range words {
+			values := word
+			if name, after, set := strings.Cut(word, "="); set {
+				names[i], values = name+"=", after
+			}
+			alternatives[i] = strings.Split(values, "|")
+			of = min(of*len(alternatives[i]), maxSettings+1)
 		}
 		if total += of; total > maxSettings {
 			p.Fail(n, "run several plans", "more than %d combinations of settings", maxSettings)
 			return
 		}
-		for one := range alternatives(words) {
-			sel, err := engines.ParseSelection(one)
+		for at := range of {
+			for i, digit := range digits(at, alternatives) {
+				words[i] = names[i] + alternatives[i][digit]
+			}
+			sel, err := engines.ParseSelection(strings.Join(words, ":"))
 			if err != nil {
 				p.Fail(n, "", "%v", err)
 				return
@@ -200,29 +207,13 @@ func (p *reader) strategies(n ast.Node) {
 	})
 }
 
-// alternatives are the selections that words with | stand for.
-func alternatives(words []string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		name, values, set := strings.Cut(words[0], "=")
-		if set {
-			name += "="
-		} else {
-			name, values = "", words[0]
-		}
-		for v := range strings.SplitSeq(values, "|") {
-			if len(words) == 1 {
-				if !yield(name + v) {
-					return
-				}
-				continue
-			}
-			for rest := range alternatives(words[1:]) {
-				if !yield(name + v + ":" + rest) {
-					return
-				}
-			}
-		}
+// digits are the values, by their index in each list, of one combination of a value of each: the last list changes first.
+func digits(at int, lists [][]string) []int {
+	list := make([]int, len(lists))
+	for i, values := range slices.Backward(lists) {
+		list[i], at = at%len(values), at/len(values)
 	}
+	return list
 }
 
 // shardsVariable is the number of parts, which Kubernetes does not tell a pod.
@@ -230,32 +221,25 @@ const shardsVariable = "OVERLAPSE_SHARDS"
 
 // shardOf reads --shard: the part, from 0, of how many.
 func shardOf(s string, env func(string) string) (part, parts int, err error) {
-	if s == "" {
-		return 0, 1, nil
-	}
-	first := 1 // the number of the first part: 1, or what the cluster counts from
-	from := "--shard " + s
-	i, n, ok := strings.Cut(s, "/")
-	if s == "auto" {
-		switch {
-		case env("SLURM_ARRAY_TASK_ID") != "":
-			from, i, n, ok = "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT", env("SLURM_ARRAY_TASK_ID"),
-				env("SLURM_ARRAY_TASK_COUNT"), true
-			if first, err = strconv.Atoi(cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")); err != nil {
-				return 0, 0, cli.Errorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))
-			}
-		case env("JOB_COMPLETION_INDEX") != "":
-			from, i, n, ok, first = "JOB_COMPLETION_INDEX and "+shardsVariable, env("JOB_COMPLETION_INDEX"), env(shardsVariable), true, 0
-		default:
-			return 0, 0, cli.Errorf("--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set (give --shard I/N)")
-		}
+	const slurm, kubernetes = "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"
+	from, first := "--shard "+s, "1" // first: what parts are counted from
+	i, n, _ := strings.Cut(cmp.Or(s, "1/1"), "/")
+	switch {
+	case s != "auto":
+	case env(slurm) != "":
+		from, i, n, first = slurm, env(slurm), env("SLURM_ARRAY_TASK_COUNT"), cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")
+	case env(kubernetes) != "":
+		from, i, n, first = kubernetes+" and "+shardsVariable, env(kubernetes), env(shardsVariable), "0"
+	default:
+		return 0, 0, cli.Errorf("--shard auto: neither %s nor %s is set (give --shard I/N)", slurm, kubernetes)
 	}
 	part, err1 := strconv.Atoi(i)
 	parts, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || parts < 1 || part < first || part >= first+parts {
-		return 0, 0, cli.Errorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)
+	least, err3 := strconv.Atoi(first)
+	if part -= least; cmp.Or(err1, err2, err3) != nil || part < 0 || part >= parts {
+		return 0, 0, cli.Errorf("%s: part %q of %q, counted from %s (give I/N with I from 1 to N)", from, i, n, first)
 	}
-	return part - first, parts, nil
+	return part, parts, nil
 }
 
 // A sweepInput is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis.
@@ -270,28 +254,19 @@ type sweepCell struct {
 // shard is the i-th of n shards, counted from 0: its cells by workload, and their number. Shards have
 // equally many cells of each workload, so that they take about equally long.
 func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
-	list := []sweepInput{{}}
-	for axis, values := range p.Values {
-		var next []sweepInput
-		for _, w := range list {
-			for _, w[axis] = range values {
-				next = append(next, w)
-			}
+	before := -1
+	for at := i; at < p.count(); at += n {
+		workload := at / len(p.Strategies)
+		if workload != before {
+			parts, before = append(parts, nil), workload
 		}
-		list = next
-	}
-	position := 0
-	for _, w := range list {
-		var part []sweepCell
-		for _, s := range p.Strategies {
-			if position%n == i {
-				part = append(part, sweepCell{w, s})
-			}
-			position++
+		cell := sweepCell{Strategy: p.Strategies[at%len(p.Strategies)]}
+		for axis, digit := range digits(workload, p.Values[:]) {
+			cell.sweepInput[axis] = p.Values[axis][digit]
 		}
-		if part != nil {
-			parts, cells = append(parts, part), cells+len(part)
-		}
+		last := &parts[len(parts)-1]
+		*last = append(*last, cell)
+		cells++
 	}
 	return parts, cells
 }

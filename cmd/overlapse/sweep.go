@@ -20,7 +20,6 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -193,6 +192,10 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	r *results.Replayed, damage string, err error,
 ) {
 	of := cells[0].sweepInput
+	altered, err := parseWhatIf(of[planWhatIf])
+	if err != nil {
+		return nil, "", err
+	}
 	// notes of each workload would hide the sweep's own
 	quiet := &cli.Reader{
 		Console: &cli.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true},
@@ -201,6 +204,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	f := cli.Flags{
 		Path: cli.Besides(planPath, of[planInputs]), Machine: cli.BesidesMachine(planPath, of[planMachines]), Strategy: "captured",
 		Clock: cmp.Or(of[planClocks], "captured"), Ranks: of[planRanks], Retarget: cli.BesidesMachine(planPath, of[planRetargets]),
+		WhatIf: altered,
 	}
 	_, w, m, err := cli.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
@@ -215,14 +219,6 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	}
 	if err != nil {
 		return nil, "", err
-	}
-	if altered, err := parseWhatIf(of[planWhatIf]); err != nil {
-		return nil, "", err
-	} else if len(altered) > 0 {
-		w, m = edit.WhatIf(w, m, altered)
-		if w, err = engines.Isolate(w, m, nil); err != nil {
-			return nil, "", err
-		}
 	}
 	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
 	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false, false)
