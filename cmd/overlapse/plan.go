@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,17 +22,15 @@ import (
 //
 // A plan file names a product of inputs, machines, strategies and settings, which is divided into shards.
 
-// A wordList is a list of words in a plan.
-type wordList int
-
 // The axes.
 const (
-	planInputs    wordList = iota // traces and workload files, relative to the plan
-	planMachines                  // as --machine
-	planWhatIf                    // as --what-if
-	planClocks                    // as --clock
-	planRanks                     // as --ranks
-	planRetargets                 // as --retarget
+	planInputs     = iota // traces and workload files, relative to the plan
+	planMachines          // as --machine
+	planWhatIf            // as --what-if
+	planClocks            // as --clock
+	planRanks             // as --ranks
+	planRetargets         // as --retarget
+	planStrategies        // as --strategy, one for each combination of settings
 )
 
 // axes are the keys of a plan with the check of a value; nil: later.
@@ -43,14 +40,23 @@ var axes = [...]struct {
 }{
 	planInputs: {key: "inputs"}, planMachines: {key: "machines"}, planRanks: {key: "ranks"}, planRetargets: {key: "retargets"},
 	planWhatIf: {"what_if", func(s string) error { _, err := machine.ParseWhatIf(s); return err }},
-	planClocks: {"clocks", knownClock},
+	planClocks: {"clocks", knownClock}, planStrategies: {key: "strategies"},
 }
 
-// A planFile is a plan of a sweep: the values of each axis, as written. An axis that the file leaves
-// out has one value, "", which is the default.
+// A planFile is a plan of a sweep: the values of each axis. An axis that the file leaves out has one value, "", which is
+// the default.
 type planFile struct {
 	Values     [len(axes)][]string
-	Strategies []plan.Selection // one for each combination of settings
+	Strategies []plan.Selection // as the values of their axis
+
+	known map[axisValue]bool
+	asked int // combinations of settings of all strategies
+}
+
+// An axisValue is a value that an axis has already.
+type axisValue struct {
+	axis int
+	text string
 }
 
 // maxCells is the largest number of cells that a plan may have.
@@ -68,57 +74,61 @@ func parsePlan(r io.Reader, path string) (*planFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := reader{Errors: errs, plan: &planFile{}}
-	p.read(body)
-	if p.Len() == 0 && p.plan.count() > maxCells {
-		p.Fail(nil, "run several plans", "more than %d cells", maxCells)
+	p := &planFile{known: map[axisValue]bool{}}
+	p.read(body, &errs)
+	if errs.Len() == 0 && p.count() > maxCells {
+		errs.Fail(nil, "run several plans", "more than %d cells", maxCells)
 	}
-	return p.plan, p.Err()
+	return p, errs.Err()
 }
 
 // count is the number of cells; above maxCells it is maxCells+1.
 func (p *planFile) count() int {
-	n := len(p.Strategies)
+	n := 1
 	for _, values := range p.Values {
 		n = min(n*len(values), maxCells+1)
 	}
 	return n
 }
 
-type reader struct {
-	machine.Errors
-	plan *planFile
-}
-
-func (p *reader) read(body ast.Node) {
+func (p *planFile) read(body ast.Node, errs *machine.Errors) {
 	const cure = "write inputs: and strategies:, a list each, and what else `overlapse sweep --help` shows"
 	if len(machine.Pairs(body)) == 0 {
-		p.Fail(body, cure, "no list of keys and values")
+		errs.Fail(body, cure, "no list of keys and values")
 		return
 	}
-	known := map[string]func(ast.Node){"strategies": p.strategies}
-	for axis := range axes {
-		known[axes[axis].key] = func(n ast.Node) { p.words(wordList(axis), n) }
+	var keys []string
+	for _, of := range axes {
+		keys = append(keys, of.key)
 	}
-	given := map[string]bool{}
 	for _, e := range machine.Pairs(body) {
-		key := machine.Key(e)
-		read := known[key]
-		if read == nil {
-			p.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), "unknown key %q", key)
+		axis := slices.Index(keys, machine.Key(e))
+		if axis < 0 {
+			errs.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(slices.Values(keys)), ", "), "unknown key %q", machine.Key(e))
 			continue
 		}
-		given[key] = true
-		read(e.Value)
-	}
-	for _, key := range []string{"inputs", "strategies"} {
-		if !given[key] {
-			p.Fail(body, cure, "no %s", key)
+		list := []ast.Node{e.Value}
+		if s, ok := e.Value.(*ast.SequenceNode); ok {
+			list = s.Values
+		}
+		if p.Values[axis] = []string{}; len(list) == 0 {
+			errs.Fail(e.Value, "write one value at least, or leave the key out", "an empty list")
+		}
+		for _, n := range list {
+			if text, ok := machine.Word(n); !ok {
+				errs.Fail(n, "write one word or number", "no single value")
+			} else if err := p.add(axis, text); err != nil {
+				errs.Fail(n, "", "%v", err)
+			}
 		}
 	}
-	for axis := planMachines; int(axis) < len(axes); axis++ {
-		if len(p.plan.Values[axis]) == 0 {
-			p.plan.Values[axis] = []string{""}
+	for axis, key := range keys {
+		switch {
+		case p.Values[axis] != nil:
+		case axis == planInputs || axis == planStrategies:
+			errs.Fail(body, cure, "no %s", key)
+		default:
+			p.Values[axis] = []string{""}
 		}
 	}
 }
@@ -130,81 +140,58 @@ func knownClock(s string) error {
 	return nil
 }
 
-// values calls f for each value of a list, or for a single one.
-func (p *reader) values(n ast.Node, f func(n ast.Node, text string)) {
-	list := []ast.Node{n}
-	if s, ok := n.(*ast.SequenceNode); ok {
-		list = s.Values
-	}
-	if len(list) == 0 {
-		p.Fail(n, "write one value at least, or leave the key out", "an empty list")
-	}
-	for _, n := range list {
-		if text, ok := machine.Word(n); ok {
-			f(n, text)
-			continue
+// add adds a value to an axis. "default" is the value of an axis that is left out.
+func (p *planFile) add(axis int, text string) error {
+	switch {
+	case axis == planStrategies:
+		return p.addStrategies(text)
+	case text == "default" && axis != planInputs:
+		text = ""
+	case axes[axis].check != nil:
+		if err := axes[axis].check(text); err != nil {
+			return err
 		}
-		p.Fail(n, "write one word or number", "no single value")
 	}
+	if p.known[axisValue{axis, text}] {
+		return fmt.Errorf("%q is there twice", text)
+	}
+	p.known[axisValue{axis, text}] = true
+	p.Values[axis] = append(p.Values[axis], text)
+	return nil
 }
 
-// words reads an axis. "default" is the value of an axis that is left out.
-func (p *reader) words(axis wordList, n ast.Node) {
-	known := map[string]bool{}
-	p.values(n, func(n ast.Node, text string) {
-		if text == "default" && axis != planInputs {
-			text = ""
-		}
-		if check := axes[axis].check; check != nil && text != "" {
-			if err := check(text); err != nil {
-				p.Fail(n, "", "%v", err)
-			}
-		}
-		if known[text] {
-			p.Fail(n, "", "%q is there twice", text)
-		}
-		known[text] = true
-		p.plan.Values[axis] = append(p.plan.Values[axis], text)
-	})
-}
-
-// strategies reads selections. Alternatives of a setting are separated by |:
+// addStrategies adds selections. Alternatives of a setting are separated by |:
 // decompose:chunks=2|4:priority=on|off stands for four.
-func (p *reader) strategies(n ast.Node) {
-	known := map[string]bool{}
-	total := 0
-	p.values(n, func(n ast.Node, text string) {
-		words, of := strings.Split(text, ":"), 1
-		names, alternatives := make([]string, len(words)), make([][]string, len(words))
-		for i, word := range words {
-			values := word
-			if name, after, set := strings.Cut(word, "="); set {
-				names[i], values = name+"=", after
-			}
-			alternatives[i] = strings.Split(values, "|")
-			of = min(of*len(alternatives[i]), maxSettings+1)
+func (p *planFile) addStrategies(text string) error {
+	words, of := strings.Split(text, ":"), 1
+	names, alternatives := make([]string, len(words)), make([][]string, len(words))
+	for i, word := range words {
+		values := word
+		if name, after, set := strings.Cut(word, "="); set {
+			names[i], values = name+"=", after
 		}
-		if total += of; total > maxSettings {
-			p.Fail(n, "run several plans", "more than %d combinations of settings", maxSettings)
-			return
+		alternatives[i] = strings.Split(values, "|")
+		of = min(of*len(alternatives[i]), maxSettings+1)
+	}
+	if p.asked += of; p.asked > maxSettings {
+		return fmt.Errorf("more than %d combinations of settings (run several plans)", maxSettings)
+	}
+	for at := range of {
+		for i, digit := range digits(at, alternatives) {
+			words[i] = names[i] + alternatives[i][digit]
 		}
-		for at := range of {
-			for i, digit := range digits(at, alternatives) {
-				words[i] = names[i] + alternatives[i][digit]
-			}
-			sel, err := engines.ParseSelection(strings.Join(words, ":"))
-			if err != nil {
-				p.Fail(n, "", "%v", err)
-				return
-			}
-			for _, s := range sel {
-				if key := s.String(); !known[key] { // one setting may leave another without meaning
-					known[key] = true
-					p.plan.Strategies = append(p.plan.Strategies, s)
-				}
+		sel, err := engines.ParseSelection(strings.Join(words, ":"))
+		if err != nil {
+			return err
+		}
+		for _, s := range sel {
+			if of := (axisValue{planStrategies, s.String()}); !p.known[of] { // one setting may leave another without meaning
+				p.known[of] = true
+				p.Strategies, p.Values[planStrategies] = append(p.Strategies, s), append(p.Values[planStrategies], of.text)
 			}
 		}
-	})
+	}
+	return nil
 }
 
 // digits are the values, by their index in each list, of one combination of a value of each: the last list changes first.
@@ -242,7 +229,8 @@ func shardOf(s string, env func(string) string) (part, parts int, err error) {
 	return part, parts, nil
 }
 
-// A sweepInput is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis.
+// A sweepInput is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis but
+// the strategies.
 type sweepInput [len(axes)]string
 
 // A sweepCell is one replay.
@@ -254,18 +242,18 @@ type sweepCell struct {
 // shard is the i-th of n shards, counted from 0: its cells by workload, and their number. Shards have
 // equally many cells of each workload, so that they take about equally long.
 func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
-	before := -1
-	for at := i; at < p.count(); at += n {
-		workload := at / len(p.Strategies)
-		if workload != before {
-			parts, before = append(parts, nil), workload
+	for ; i < p.count(); i += n {
+		var of sweepCell
+		for axis, digit := range digits(i, p.Values[:]) {
+			if of.sweepInput[axis] = p.Values[axis][digit]; axis == planStrategies {
+				of.sweepInput[axis], of.Strategy = "", p.Strategies[digit]
+			}
 		}
-		cell := sweepCell{Strategy: p.Strategies[at%len(p.Strategies)]}
-		for axis, digit := range digits(workload, p.Values[:]) {
-			cell.sweepInput[axis] = p.Values[axis][digit]
+		last := len(parts) - 1
+		if last < 0 || parts[last][0].sweepInput != of.sweepInput {
+			parts, last = append(parts, nil), last+1
 		}
-		last := &parts[len(parts)-1]
-		*last = append(*last, cell)
+		parts[last] = append(parts[last], of)
 		cells++
 	}
 	return parts, cells
@@ -276,7 +264,7 @@ func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
 // the hash of a named file; machine is not asked for "".
 func (p *planFile) digest(version, reading string, input, machine func(name string) (string, error)) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %q\n", version, reading, p.Values, p.Strategies)
+	fmt.Fprintf(h, "%q %q %q\n", version, reading, p.Values)
 	for axis, of := range []func(string) (string, error){planInputs: input, planMachines: machine, planRetargets: machine} {
 		for _, name := range p.Values[axis] {
 			if of == nil || name == "" {
