@@ -1,6 +1,7 @@
 package score
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -22,6 +23,15 @@ const samples = "../../samples"
 func opened(t *testing.T, path string) *trace.Run {
 	t.Helper()
 	return must.Have(format.Open(filepath.Join(samples, path), format.Options{}))(t)
+}
+
+// rowsOf are the rows of a file, nil where it is absent.
+func rowsOf(t *testing.T, file string) []dataset.Row {
+	t.Helper()
+	if _, err := os.Stat(file); err != nil {
+		return nil
+	}
+	return must.Have(dataset.OpenRows(file))(t).Sets[0].Rows
 }
 
 func TestInTurn(t *testing.T) {
@@ -76,7 +86,7 @@ func TestQueuedRows(t *testing.T) {
 	m := plantest.H200(t, 2)
 	queued := row
 	queued.Params.Queued = true
-	checks, err := Rows([]dataset.Row{row, queued}, Inputs{
+	checks, err := predictRows([]dataset.Row{row, queued}, Inputs{
 		Trace:   func(dataset.Row) (*trace.Run, error) { return run, nil },
 		Machine: func(dataset.Row) (machine.Machine, error) { return m, nil },
 	})

@@ -11,7 +11,7 @@
 //	fit.go        where the errors of a law are least
 //	gemm.go       the laws: GEMMs, with tiles.go; clock.go; collective.go
 //
-// [ReadRows] reads one file of rows, for example a user's measurements. [Open] reads an
+// [OpenRows] reads one file of rows, for example a user's measurements. [Open] reads an
 // index, verifies the checksum of every listed file and reads all rows. Errors are
 // *trace.SyntaxError with file and line. Both functions report all errors of their input.
 package dataset
