@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -127,13 +126,8 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	damages := make([]string, len(parts))
 	// As many workloads at a time as have a cell for each processor: each takes memory.
 	atOnce := (runtime.GOMAXPROCS(0)*len(parts) + cells - 1) / max(1, cells)
-	var failed atomic.Bool // the others are not begun: there is no file
 	if err := guard.AtMost(atOnce, len(parts), func(i int) (err error) {
-		if failed.Load() {
-			return nil
-		}
 		found[i], damages[i], err = a.sweepPart(ctx, o.plan, parts[i], func() { bar.Add(1) })
-		failed.CompareAndSwap(false, err != nil)
 		return err
 	}); err != nil {
 		return err
