@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
@@ -40,6 +41,7 @@ type Check struct {
 	Predicted  float64          // microseconds per iteration, mean over race outcomes; 0 if Why is set
 	Clock      plan.ClockRegime // that the protocol of the row has the iteration at
 	Why        string
+	absent     bool // for want of its trace
 	Evidence   verdict.Evidence
 	noise      float64            // of the outcome (engines.Outcome)
 	Confidence verdict.Confidence // that the row is faster than its reference
@@ -85,6 +87,7 @@ func predictRows(rows []dataset.Row, in Inputs) ([]Check, error) {
 			}
 			if checks[i] = (Check{Row: rows[i]}); why != nil {
 				checks[i].Why = why.Error()
+				checks[i].absent = errors.Is(why, errAbsent) || errors.Is(why, fs.ErrNotExist)
 			} else {
 				m, err := in.Machine(rows[i])
 				if err != nil {

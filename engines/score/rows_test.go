@@ -1,6 +1,8 @@
 package score
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,7 +67,7 @@ func TestMeasuredIn(t *testing.T) {
 		{"some milliseconds", dataset.Params{}, 0, plan.FullClock},
 		{"of a warm GPU", dataset.Params{}, 0.4, plan.SettledClock},
 		{"of one that had a pause", dataset.Params{State: dataset.State{Cool: true}}, 0.4, plan.FullClock},
-		{"seconds", dataset.Params{Settings: dataset.Settings{Iterations: 1000}}, 0, plan.SettledClock},
+		{"seconds", dataset.Params{Iterations: 1000}, 0, plan.SettledClock},
 		{"said to be sustained", dataset.Params{State: dataset.State{Sustained: true}}, 0, plan.SettledClock},
 	} {
 		check := Check{Row: dataset.Row{Params: c.set}, warm: c.warm}
@@ -98,5 +100,21 @@ func TestQueuedRows(t *testing.T) {
 	}
 	if checks[1].Predicted > 25 { // kernels of 8.3 and 5.7 us, and what lies between
 		t.Errorf("behind other work %.1f us", checks[1].Predicted)
+	}
+}
+
+// Rows whose trace is not there count for no sign; those whose trace is broken count as wrong ones.
+func TestSignsOfAbsentTraces(t *testing.T) {
+	rows := []dataset.Row{
+		{ID: "a", Machine: "h200x2", World: 2, Strategy: "bulk", Us: 100, Trace: "t"},
+		{ID: "b", Machine: "h200x2", World: 2, Strategy: "decompose", Us: 80, Trace: "t"},
+	}
+	for why, want := range map[error]int{fs.ErrNotExist: 0, errAbsent: 0, fs.ErrPermission: 1} {
+		checks := must.Have(predictRows(rows, Inputs{
+			Trace: func(dataset.Row) (*trace.Run, error) { return nil, fmt.Errorf("t: %w", why) },
+		}))(t)
+		if got := ChangesOf(checks, everything); got.Over != want || got.Right != 0 {
+			t.Errorf("%v: %d of %d signs, want 0 of %d", why, got.Right, got.Over, want)
+		}
 	}
 }
