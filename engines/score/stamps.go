@@ -178,13 +178,14 @@ func stampedKernels(run *trace.Run) (list []stampedKernel) {
 	of := map[trace.SpanID][]trace.Span{} // workgroups of kernels, by start
 	var kernels []trace.SpanID
 	for _, s := range run.Spans {
-		if a := run.Workgroup(s); s.Kind != trace.Workgroup || a == nil || a.ID < 0 || s.Parent < 0 || run.Spans[s.Parent].Kind != trace.Compute {
+		a, kernel := run.Workgroup(s), s.Parent
+		if s.Kind != trace.Workgroup || a == nil || a.ID < 0 || kernel < 0 || run.Spans[kernel].Kind != trace.Compute {
 			continue
 		}
-		if of[s.Parent] == nil {
-			kernels = append(kernels, s.Parent)
+		if of[kernel] == nil {
+			kernels = append(kernels, kernel)
 		}
-		of[s.Parent] = append(of[s.Parent], s)
+		of[kernel] = append(of[kernel], s)
 	}
 	for _, kernel := range kernels {
 		wgs := of[kernel]
