@@ -120,10 +120,10 @@ func (pl *Planner) timeBy(mover string, c *workload.Collective, channels int) fl
 	return 0
 }
 
-// Carried is one rank's kernel of a whole collective, moved by what the settings say. A
+// carried is one rank's kernel of a whole collective, moved by what the settings say. A
 // change of carrier scales the time alone by the ratio of the two carriers' times (rule
 // C22).
-func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
+func (pl *Planner) carried(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	whole := c.TransferAlone()
 	if !pl.anchored {

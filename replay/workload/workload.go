@@ -39,15 +39,15 @@ type Workload struct {
 	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
 	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
 	Hosts       []*Host      // by rank; copies share that of the captured rank
-	Edited
+	edited
 	Notes []string // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
 	// operations whose collectives take several times the law of the captured machine, longest first (rule C28)
 	Slow      []SlowCollective
 	Isolation *Isolation // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
 }
 
-// Edited is how a workload differs from what was captured; the zero value is a captured workload.
-type Edited struct {
+// edited is how a workload differs from what was captured; the zero value is a captured workload.
+type edited struct {
 	Scale    []float64  // by op: duration in a replay of the captured schedule over the captured one; nil: 1
 	Rescaled *Rescaling // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
 	Order    [][]int32  // by rank: the order in which an edit has the host issue ops; nil: captured times tell it (IssueOrder)
