@@ -225,11 +225,11 @@ type Run struct {
 	Groups    []Group
 	Operators []Operator
 	Comms     []Comm
-	relations
+	Relations
 
 	Names []string `json:"-"` // interned; Names[0] is ""
 	Spans []Span   `json:"-"` // sorted by Start, then longest first, then Lane; parents precede their children
-	attributes
+	Attributes
 	Captured []Captured `json:"-"` // by graph, in order of capture; a joined run has none
 
 	Collectives []MatchedCollective `json:"-"` // over all ranks, by arrival of the first member
@@ -244,8 +244,8 @@ type Run struct {
 	Ledger Ledger `json:"-"`
 }
 
-// attributes are what spans have beside their times, by kind: Span.Attr is the index of a row.
-type attributes struct {
+// Attributes are what spans have beside their times, by kind: Span.Attr is the index of a row.
+type Attributes struct {
 	Kernels    []Kernel        `json:"-"`
 	Setups     []Setup         `json:"-"` // of kernels, each once
 	Copies     []CopyAttr      `json:"-"`
@@ -253,8 +253,8 @@ type attributes struct {
 	Calls      []Call          `json:"-"`
 }
 
-// relations are what the file says of who waits for whom, and of who reads what others wrote.
-type relations struct {
+// Relations are what the file says of who waits for whom, and of who reads what others wrote.
+type Relations struct {
 	Waits    []Wait       `json:",omitempty"` // in file order
 	Uses     []Uses       `json:",omitempty"` // what operators read and write, from an execution trace
 	Accesses []Access     `json:",omitempty"`

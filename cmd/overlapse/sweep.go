@@ -208,8 +208,9 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 		r = &results.Replayed{}
 		r.Path, r.Machine = of[planInputs], of[planMachines]
 		for i, c := range cells {
-			answer := results.Answer{Strategy: c.Strategy.Strategy.Name, Settings: c.Strategy.Strategy.String(c.Strategy.Values)}
-			r.Rows = append(r.Rows, results.Row{Answer: answer, Why: why, At: i})
+			row := results.Row{Why: why, At: i}
+			row.Strategy, row.Settings = c.Strategy.Strategy.Name, c.Strategy.Strategy.String(c.Strategy.Values)
+			r.Rows = append(r.Rows, row)
 			done()
 		}
 		return r, "", nil

@@ -112,18 +112,14 @@ type Launch struct {
 	// seconds that Gap grows by while a stream of the same hardware channel group holds a kernel that waits for another stream
 	Blocked Quantity
 	// seconds from the end of a kernel to the start of a waiting one on another stream, while the first stream has more work
-	Event Quantity
-	Hop   Quantity // the same if the first stream has no more work
-	graphCosts
-	Timing   Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
-	Host     Quantity // host seconds to enqueue a kernel through the framework
-	Compiled Quantity // host seconds to enqueue a compiled kernel (Triton)
-	// host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
-	Call Quantity
-	profilerCosts
+	Event     Quantity
+	Hop       Quantity // the same if the first stream has no more work
+	Graph     Quantity // seconds of a kernel of a captured graph that does nothing, including its launch
+	GraphGap  Quantity // seconds between dependent kernels of a captured graph
+	GraphComm Quantity // seconds from a kernel of a captured graph to a collective of the library behind it
+	Timing    Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
+	HostCosts
 	Sync           Quantity // seconds that a host that waits for a kernel adds to Host until the next one starts: it notices the end, and its launch reaches an idle GPU
-	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
-	HostCollective Quantity // host seconds to enqueue an asynchronous collective
 	Pipelined      Quantity // host seconds of PyTorch's pipelined GEMM and collective (torch.ops.symm_mem), besides its shards
 	PipelinedShard Quantity // host seconds of each of its shards
 	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library
@@ -131,19 +127,18 @@ type Launch struct {
 	Barrier        Quantity // seconds of a barrier of all GPUs through peer memory
 }
 
-// profilerCosts are what a profiler adds to the time of a host.
-type profilerCosts struct {
+// HostCosts are what a host takes to issue one operation, and what a profiler adds to that.
+type HostCosts struct {
+	Host     Quantity // host seconds to enqueue a kernel through the framework
+	Compiled Quantity // host seconds to enqueue a compiled kernel (Triton)
+	// host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
+	Call           Quantity
 	ProfiledOp     Quantity // host seconds that a profiler with shapes adds to a recorded operator, on a host with the pace of Call
 	ProfiledLaunch Quantity // the same for a recorded call that enqueues a kernel, copy or fill
 	ProfiledCall   Quantity // the same for any other recorded runtime or driver call
 	ProfiledNode   Quantity // the same for a kernel of a captured graph, at its launch
-}
-
-// graphCosts are the costs of kernels in captured graphs.
-type graphCosts struct {
-	Graph     Quantity // seconds of a kernel of a captured graph that does nothing, including its launch
-	GraphGap  Quantity // seconds between dependent kernels of a captured graph
-	GraphComm Quantity // seconds from a kernel of a captured graph to a collective of the library behind it
+	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
+	HostCollective Quantity // host seconds to enqueue an asynchronous collective
 }
 
 // Resize is the machine with another number of GPUs, even beyond the fabric's maximum.

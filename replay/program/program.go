@@ -299,7 +299,7 @@ type Cause uint8
 
 // The causes of idle time.
 const (
-	Unexplained Cause = iota
+	unexplained Cause = iota
 	FlagWait          // a flag had not reached its count
 	NoSlot            // every suitable slot was taken
 	LaunchGap         // gap between two commands of a stream
