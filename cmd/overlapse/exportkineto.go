@@ -173,7 +173,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 			}
 		}
 		took := op.DurAlone()
-		if op.Collective >= 0 && !w.Collectives[op.Collective].Part {
+		if op.Collective >= 0 && !w.Collectives[op.Collective].Earlier {
 			took = min(op.Dur(), w.Collectives[op.Collective].TransferAlone())
 			sum.transfer, sum.transfersAlone = sum.transfer+op.Dur(), sum.transfersAlone+took
 		} else {

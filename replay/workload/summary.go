@@ -350,7 +350,7 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		copied := !slices.ContainsFunc(c.Members, func(id int32) bool { return !w.Copies[w.Ops[id].Rank] })
-		if c.Part || copied { // listed with the last, or not captured
+		if c.Earlier || copied { // listed with the last, or not captured
 			continue
 		}
 		k := kin{op: c.Op, class: bits.Len64(uint64(max(0, c.Bytes-1))), ranks: len(c.Members), channels: c.Channels, guessed: c.Guessed}

@@ -116,11 +116,11 @@ func (v *Inspection) improvements() []improvement {
 				inGraphs += op.Dur()
 			}
 		}
-		if c := op.Collective; c >= 0 && !w.Collectives[c].Part && w.Collectives[c].Op != trace.Barrier && (w.Collectives[c].Bytes == 0 || w.Collectives[c].Guessed) {
+		if c := op.Collective; c >= 0 && !w.Collectives[c].Earlier && w.Collectives[c].Op != trace.Barrier && (w.Collectives[c].Bytes == 0 || w.Collectives[c].Guessed) {
 			if sizeless += op.Dur(); op.Graph {
 				sizelessInGraphs += op.Dur()
 			}
-			if !w.Collectives[c].Own { // profilers of NCCL and RCCL record its size
+			if !w.Collectives[c].Foreign { // profilers of NCCL and RCCL record its size
 				library += op.Dur()
 			}
 		}
