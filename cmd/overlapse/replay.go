@@ -168,11 +168,7 @@ func published(o replayOptions, sel []plan.Selection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var names []string
-	for _, s := range sel {
-		names = append(names, s.Strategy.Name)
-	}
-	return score.Published(o.Path, text, names)
+	return score.Published(o.Path, text, sel)
 }
 
 // replayMore runs the further replays that flags request: single pairs, what-ifs and explanations.
