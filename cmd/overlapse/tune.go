@@ -16,7 +16,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -116,17 +115,14 @@ type tunedTime struct {
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	started := time.Now()
-	altered, err := parseWhatIf(o.whatIf)
-	if err != nil {
+	var err error
+	if o.WhatIf, err = parseWhatIf(o.whatIf); err != nil {
 		return err
 	}
 	a.OwnNotes = o.format == "table" // --why has them
 	candidates, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseCandidates)
 	if err != nil {
 		return err
-	}
-	if len(altered) > 0 {
-		w, m = edit.WhatIf(w, m, altered)
 	}
 	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
 	sc := o.Scenario()
@@ -183,7 +179,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return results.Stopped(ctx, err)
 	}
-	found := tuning{Schema: results.Version, Verdict: r.Verdict, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: r.Control}
+	found := tuning{Schema: results.Version, Verdict: r.Verdict, WhatIf: o.WhatIf.String(), Rescaled: w.Rescaled, Control: r.Control}
 	for i, l := range ladders {
 		phase := r.Verdict.Each()[i].Phase
 		found.Ladder = append(found.Ladder, tunedTimes(phase, l.Rungs)...)

@@ -50,6 +50,7 @@ type args struct {
 	grid, block, registers, shared                  []byte
 	bytes, size, kind                               []byte // of copies, and of the calls that issue them
 	dims, types, strides, concrete, record, index   []byte // of operators
+	sequence                                        []byte // the same
 
 	collective, inElems, outElems, groupSize, dtype, inSplit, outSplit []byte
 	group, groupDesc, groupRanks                                       []byte
@@ -169,7 +170,7 @@ func (a *args) named() map[string]*[]byte {
 		"size": &a.size, "kind": &a.kind, "copy kind": &a.kind, "graph id": &a.graph, "graph node id": &a.node,
 		"original_stream": &a.original, "annotation": &a.annotation, "kernel": &a.kernel, "Input Dims": &a.dims,
 		"Input dims": &a.dims, "Input type": &a.types, "Input Strides": &a.strides, "Concrete Inputs": &a.concrete,
-		"Record function id": &a.record, "Ev Idx": &a.index, "Collective name": &a.collective,
+		"Record function id": &a.record, "Ev Idx": &a.index, "Sequence number": &a.sequence, "Collective name": &a.collective,
 		"In msg nelems": &a.inElems, "Out msg nelems": &a.outElems,
 		"In split size": &a.inSplit, "Out split size": &a.outSplit, "Group size": &a.groupSize, "dtype": &a.dtype,
 		"Process Group Name": &a.group, "Process Group Description": &a.groupDesc, "Process Group Ranks": &a.groupRanks,

@@ -135,8 +135,15 @@ func (r *Replayed) printModel(con *cli.Console, more string) {
 		con.Labelled("machine", fmt.Sprintf("no number of %s was measured on such a GPU: %.0f %% are published, the rest is assumed",
 			on.Profile, published)+" (overlapse machines "+on.Profile+")")
 	}
+	if said := r.resimulated(); said != "" {
+		con.Labelled("model", said+more)
+	}
+}
+
+// resimulated is the model's error on the capture; "": nothing was measured.
+func (r *Replayed) resimulated() string {
 	if r.Control == nil {
-		return
+		return ""
 	}
 	var steps []string
 	for _, row := range r.Control {
@@ -146,7 +153,7 @@ func (r *Replayed) printModel(con *cli.Console, more string) {
 	if i := r.Isolation; i != nil && i.Checked > 0 {
 		said += fmt.Sprintf(", kernels %.0f %% off (p90 %.0f %%)", 100*i.Median, 100*i.P90)
 	}
-	con.Labelled("model", said+more)
+	return said
 }
 
 // title names the input, the machine, the iterations, and what differs from the capture; of a search how many settings were
