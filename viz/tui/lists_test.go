@@ -163,3 +163,17 @@ func TestHeaderCutsPaths(t *testing.T) {
 		}
 	}
 }
+
+// The difference of a measured and a simulated run says which is which: the error of the model is in it.
+func TestDifferenceSaysWhatIsSimulated(t *testing.T) {
+	for _, simulated2 := range []bool{false, true} {
+		views := both()
+		views[1].Run.Simulated = simulated2
+		m := newModel(views, Options{Colors: 256})
+		press(m, "x t")
+		screen := strings.Join(simulated(t, m, 120, 40), "\n")
+		if strings.Contains(screen, "; 1 as measured, 2 as simulated") != simulated2 || !strings.Contains(screen, "1: count") {
+			t.Errorf("simulated %v:\n%s", simulated2, screen)
+		}
+	}
+}
