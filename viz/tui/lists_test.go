@@ -164,6 +164,14 @@ func TestHeaderCutsPaths(t *testing.T) {
 	}
 }
 
+// Comparing one run alone says how to get another.
+func TestCompareOneRun(t *testing.T) {
+	m := newModel(both()[:1], Options{Colors: 256, Choices: []Time{{Name: "bulk", Strategy: "bulk"}}})
+	if press(m, "x"); !strings.HasSuffix(m.message, "the key : lists what to replay beside it") {
+		t.Errorf("message %q", m.message)
+	}
+}
+
 // The difference of a measured and a simulated run says which is which: the error of the model is in it.
 func TestDifferenceSaysWhatIsSimulated(t *testing.T) {
 	for _, simulated2 := range []bool{false, true} {
