@@ -26,9 +26,9 @@ func TestGraphLaunches(t *testing.T) {
 // (rule S2).
 func TestGraphsWithoutRecords(t *testing.T) {
 	h200, mi300x := machinetest.Load(t, "h200"), machinetest.Load(t, "mi300x")
-	first, same := &workload.Op{Graph: true, Issued: 10, End: 100}, &workload.Op{Graph: true, Issued: 10}
-	next, late := &workload.Op{Graph: true, Issued: 50}, &workload.Op{Graph: true, Issued: 101}
-	earlier, other := &workload.Op{Graph: true, End: 20}, &workload.Op{Graph: true, Issued: 10, Start: 5760, After: []workload.Dep{{}}}
+	first, same := &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 10, End: 100}, &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 10}
+	next, late := &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 50}, &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 101}
+	earlier, other := &workload.Op{Launched: workload.Launched{Graph: true}, End: 20}, &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 10, Start: 5760, After: []workload.Dep{{}}}
 	for _, c := range []struct {
 		what       string
 		pl         Planner

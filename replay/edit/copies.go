@@ -353,7 +353,7 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 		pace := w.HostPace(rank, m.Launch.Call.Or(0))
 		for i, id := range ids {
 			if op := &e.Ops[id]; op.Graph {
-				launch := laws.Launch(op, op.Collective >= 0 && !w.Collectives[op.Collective].Own)
+				launch := laws.Launch(op, op.Collective >= 0 && !w.Collectives[op.Collective].Foreign)
 				op.Graph, op.Issued, h.Issues[i] = false, min(op.Issued, op.Start), workload.Issue{Work: nanoseconds(launch * pace)}
 			}
 			if e.Ops[id].Issued != trace.Infinity {

@@ -240,7 +240,7 @@ func engineOf(run *trace.Run) (engine string) {
 func (l *lifter) noteUnknownSizes() {
 	n := 0
 	for i := range l.Collectives {
-		if c := &l.Collectives[i]; c.Bytes == 0 && c.Op != trace.Barrier && !c.Part {
+		if c := &l.Collectives[i]; c.Bytes == 0 && c.Op != trace.Barrier && !c.Earlier {
 			n++
 		}
 	}

@@ -240,7 +240,7 @@ func partsByName(w *workload.Workload, out engines.Outcome) map[string]part {
 		counted[iteration] = true
 		name, _ := kindOfWork(run, s)
 		p, count := all[name], float64(ranks)
-		if op.Collective >= 0 && w.Collectives[op.Collective].Part { // counts with the last part
+		if op.Collective >= 0 && w.Collectives[op.Collective].Earlier { // counts with the last part
 			count = 0
 		}
 		all[name] = part{p.count + count, p.time + float64(ranks)*float64(s.Dur()), s.Kind}
