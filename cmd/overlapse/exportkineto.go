@@ -40,7 +40,11 @@ func (a *app) exported(ctx context.Context, o exportOptions) (*trace.Run, *chrom
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := engines.Run(w, m, sel[0], flags.Scenario(), replay.Options{To: trace.Infinity, Stop: cli.StopFunc(ctx)})
+	opts := replay.Options{To: trace.Infinity, Stop: cli.StopFunc(ctx)}
+	if o.to != "kineto" { // with what kernels send from inside, of which PyTorch's profiler has no rows
+		opts.Level, opts.Ranks = replay.Workgroups, []int{}
+	}
+	out, err := engines.Run(w, m, sel[0], flags.Scenario(), opts)
 	if err == nil && out.Result == nil {
 		err = cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
 	}
@@ -169,7 +173,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 			}
 		}
 		took := op.DurAlone()
-		if op.Collective >= 0 && !w.Collectives[op.Collective].Part {
+		if op.Collective >= 0 && !w.Collectives[op.Collective].Earlier {
 			took = min(op.Dur(), w.Collectives[op.Collective].TransferAlone())
 			sum.transfer, sum.transfersAlone = sum.transfer+op.Dur(), sum.transfersAlone+took
 		} else {

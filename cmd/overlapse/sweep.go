@@ -203,10 +203,12 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	_, w, m, err := cli.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
 		why := guard.Line(strings.TrimSpace(err.Error()))
-		r = &results.Replayed{Path: of[planInputs], Machine: of[planMachines]}
+		r = &results.Replayed{}
+		r.Path, r.Machine = of[planInputs], of[planMachines]
 		for i, c := range cells {
-			answer := results.Answer{Strategy: c.Strategy.Strategy.Name, Settings: c.Strategy.Strategy.String(c.Strategy.Values)}
-			r.Rows = append(r.Rows, results.Row{Answer: answer, Why: why, At: i})
+			row := results.Row{Why: why, At: i}
+			row.Strategy, row.Settings = c.Strategy.Strategy.Name, c.Strategy.Strategy.String(c.Strategy.Values)
+			r.Rows = append(r.Rows, row)
 			done()
 		}
 		return r, "", nil

@@ -120,10 +120,10 @@ func (pl *Planner) timeBy(mover string, c *workload.Collective, channels int) fl
 	return 0
 }
 
-// Carried is one rank's kernel of a whole collective, moved by what the settings say. A
+// carried is one rank's kernel of a whole collective, moved by what the settings say. A
 // change of carrier scales the time alone by the ratio of the two carriers' times (rule
 // C22).
-func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
+func (pl *Planner) carried(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	whole := c.TransferAlone()
 	if !pl.anchored {
@@ -131,9 +131,9 @@ func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 	}
 	mover, was := pl.moverOf(c), capturedMover(c)
 	switch {
-	case c.Part && pl.anchored:
+	case c.Earlier && pl.anchored:
 		return pl.GangFor(op, c, whole)
-	case c.Part: // its time counts with the last part
+	case c.Earlier: // its time counts with the last part
 		return pl.GangFor(op, c, 0)
 	case mover == ByEngines && was == ByEngines:
 		return pl.engineKernel(op, c, whole)
@@ -152,7 +152,7 @@ func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 // (torch.ops.symm_mem._low_contention_reduce_scatter, _low_contention_all_reduce).
 func (pl *Planner) sumOfCopies(op *workload.Op) *program.Kernel {
 	c := &pl.Workload.Collectives[op.Collective]
-	if !adds(c.Op) || c.Part || pl.moverOf(c) != ByEngines || c.Engines {
+	if !adds(c.Op) || c.Earlier || pl.moverOf(c) != ByEngines || c.Engines {
 		return nil
 	}
 	n, bytes := float64(len(c.Members)), float64(c.Bytes)

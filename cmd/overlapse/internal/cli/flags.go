@@ -60,6 +60,13 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 	if f.lift.Dataflow, err = ReadCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
+	for _, name := range []string{f.Machine, f.Retarget} {
+		if name != "" {
+			if _, _, err := r.readMachine(name); err != nil {
+				return nil, nil, machine.Machine{}, err
+			}
+		}
+	}
 	f.lift.Unprofiled, f.lift.Sample = true, true
 	w, m, err := r.subject(f.Path, f.Machine, f.lift)
 	if err != nil {
