@@ -32,7 +32,7 @@ func WriteFolder(ctx context.Context, con *cli.Console, set *cli.Set, dir string
 	if err := CheckFolder(dir); err != nil {
 		return err
 	}
-	runs := r.Runs()
+	runs := r.runs()
 	type file struct {
 		name  string
 		write func(io.Writer) error
