@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 )
 
@@ -211,9 +212,9 @@ func references(checks []Check) []*Check {
 	for i := range checks {
 		row := checks[i].Row
 		e, _ := engines.Named(row.Strategy)
-		base := e.Plain
+		base := e.Kind == plan.Plain
 		if row.Workload.Kind == "step" {
-			base = e.Exact
+			base = e.Kind == plan.Exact
 		}
 		k := workloadKey(row)
 		if ref := of[k]; base && (ref == nil || len(RowName(row)) < len(RowName(ref.Row))) {
@@ -256,7 +257,7 @@ func gains(results []SetResult, strategy string) (changes []float64) {
 		bulk := map[string]float64{}
 		for _, c := range r.Checks {
 			e, _ := engines.Named(c.Row.Strategy)
-			if k := workloadKey(c.Row); e.Plain && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
+			if k := workloadKey(c.Row); e.Kind == plan.Plain && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
 				bulk[k] = c.Row.Us
 			}
 		}
