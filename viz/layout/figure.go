@@ -53,8 +53,8 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 		t.Title += fmt.Sprintf(", launch %d of %d", at+1, of)
 	}
 	if last, rank := slowest(r, k.name, at, of); last > k.end {
-		t.Late = last - k.end
-		t.Title += fmt.Sprintf(", ends %s before rank %d", Short(t.Late), r.RankID(rank))
+		t.late = last - k.end
+		t.Title += fmt.Sprintf(", ends %s before rank %d", Short(t.late), r.RankID(rank))
 	}
 	rows := k.rows(r, sortedLanes(r))
 	if f.Rows > 0 {
@@ -169,8 +169,8 @@ type launch struct {
 func (f Figure) pick(r *trace.Run) (k *launch, at, of int, err error) {
 	all := launches(r)[f.Rank]
 	if len(all) == 0 {
-		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups: overlapse replay TRACE -o out --rank %d, then view out; or view a *_wg_trace.csv",
-			r.RankID(f.Rank), r.RankID(f.Rank))
+		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups: overlapse replay TRACE -o out --rank %[1]d, then view out; "+
+			"or view a *_wg_trace.csv", r.RankID(f.Rank))
 	}
 	most := slices.MaxFunc(all, func(a, b *launch) int {
 		return cmp.Or(cmp.Compare(a.senders, b.senders), cmp.Compare(a.workgroups, b.workgroups))

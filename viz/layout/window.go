@@ -86,4 +86,4 @@ func (w Window) inside(bounds Window) Window {
 }
 
 // Bounds is the window that shows the whole axis, of a Figure 11 until the slowest rank's end.
-func (t *Timeline) Bounds() Window { return Window{t.Start, t.End + t.Late} }
+func (t *Timeline) Bounds() Window { return Window{t.Start, t.End + t.late} }

@@ -171,7 +171,7 @@ func (m *model) drawRows(c canvas, p *page, r regions) {
 			c.drawBar(&m.bars[i], r.labels, y+below)
 		}
 		m.drawRow(c, p, r, y, row, &m.bars[i], first+i == p.cursor)
-		if x := p.window.Cell(p.t.End, r.cells()); p.t.Late > 0 && x > 0 && x < r.cells() {
+		if x := p.window.Cell(p.t.End, r.cells()); p.t.Bounds().To > p.t.End && x > 0 && x < r.cells() {
 			c.Put(r.labels+x, y, c.bar(), c.strong()) // the kernel's end, before that of the slowest rank
 		}
 	}
