@@ -140,7 +140,8 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		r.Clock = o.Clock
 	}
 	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool {
-		return s[0].Strategy.Bound || s[0].Strategy.Future && o.Strategy == "all"
+		k := s[0].Strategy.Kind
+		return k == plan.Exact || k == plan.Bound || k == plan.Future && o.Strategy == "all"
 	})
 	if o.Strategy == "all" && r.LaunchBound() {
 		graph, err := engines.ParseSelection(engines.CapturedSelection().Strategy.Name + ":graph=on")

@@ -2,10 +2,12 @@ package score
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 )
 
@@ -210,9 +212,9 @@ func references(checks []Check) []*Check {
 	for i := range checks {
 		row := checks[i].Row
 		e, _ := engines.Named(row.Strategy)
-		base := e.Plain
+		base := e.Kind == plan.Plain
 		if row.Workload.Kind == "step" {
-			base = e.Exact
+			base = e.Kind == plan.Exact
 		}
 		k := workloadKey(row)
 		if ref := of[k]; base && (ref == nil || len(RowName(row)) < len(RowName(ref.Row))) {
@@ -226,27 +228,26 @@ func references(checks []Check) []*Check {
 	return list
 }
 
-// A refusal is a reason for which rows have no prediction, and how many.
-type refusal struct {
-	Why string
-	N   int
-}
-
-// Refusals are the reasons, the most frequent first.
-func Refusals(checks []Check) (list []refusal) {
+// Refusals are the reasons for which rows have no prediction, each with their number, the most frequent first.
+func Refusals(checks []Check) iter.Seq2[string, int] {
+	var reasons []string
+	rows := map[string]int{}
 	for _, c := range checks {
 		if c.Why == "" {
 			continue
 		}
-		i := slices.IndexFunc(list, func(r refusal) bool { return r.Why == c.Why })
-		if i < 0 {
-			i = len(list)
-			list = append(list, refusal{Why: c.Why})
+		if rows[c.Why]++; rows[c.Why] == 1 {
+			reasons = append(reasons, c.Why)
 		}
-		list[i].N++
 	}
-	slices.SortStableFunc(list, func(a, b refusal) int { return b.N - a.N })
-	return list
+	slices.SortStableFunc(reasons, func(a, b string) int { return rows[b] - rows[a] })
+	return func(yield func(why string, n int) bool) {
+		for _, why := range reasons {
+			if !yield(why, rows[why]) {
+				return
+			}
+		}
+	}
 }
 
 // gains are what rows of a strategy changed on hardware, in rising order: the time over that of the fastest bulk row of
@@ -256,7 +257,7 @@ func gains(results []SetResult, strategy string) (changes []float64) {
 		bulk := map[string]float64{}
 		for _, c := range r.Checks {
 			e, _ := engines.Named(c.Row.Strategy)
-			if k := workloadKey(c.Row); e.Plain && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
+			if k := workloadKey(c.Row); e.Kind == plan.Plain && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
 				bulk[k] = c.Row.Us
 			}
 		}

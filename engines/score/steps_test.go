@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace"
@@ -95,7 +96,7 @@ type stepScore struct {
 
 // stepsOf scores steps: changes are against the captured variant without a profiler.
 func stepsOf(checks []Check) (s stepScore) {
-	exact := func(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Exact }
+	exact := func(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Kind == plan.Exact }
 	captured := map[string]float64{}
 	for _, c := range checks {
 		if exact(c.Row) && c.Why == "" {

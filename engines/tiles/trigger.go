@@ -45,9 +45,9 @@ var Trigger = plan.Strategy{
 			Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity",
 		},
 	},
+	Kind:   plan.Future,
 	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild: joinChains,
-	Future:  true,
 	Plan:    planTrigger,
 }
 

@@ -152,7 +152,8 @@ func launchedLess(w *workload.Workload, outcomes []Prediction) string {
 		or, fewer = " or ", "fewer, larger kernels"
 	}
 	for _, o := range outcomes {
-		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
+		graph := o.Strategy.Kind == plan.Exact && o.Values["graph"] == "on"
+		if c := o.Confidence; graph && o.Result != nil && o.Change < Faster && !o.likely() {
 			why := c.Why
 			if DamageOf(w) != "" { // of what kind, a sentence of its own says
 				why = "the trace is damaged"

@@ -89,7 +89,7 @@ func Predict(w *workload.Workload, captured, out engines.Outcome) Prediction {
 			p.Confidence.Level = low
 		}
 	}
-	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Future || out.Strategy.Bound && !out.Strategy.Exact {
+	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Kind == plan.Future || out.Strategy.Kind == plan.Bound {
 		return p
 	}
 	p.Ways, p.Effort = HowTo(w, out)

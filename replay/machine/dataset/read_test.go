@@ -19,7 +19,7 @@ func TestReadRows(t *testing.T) {
 		t.Fatalf("got %+v", rows)
 	}
 	r := rows[0]
-	if r.World != 4 || r.Workload.Op() != trace.AllReduce || r.Workload.Bytes != 4096 || r.Params.Channels != 4 || r.Us != 28.5 {
+	if r.World != 4 || r.Workload.op() != trace.AllReduce || r.Workload.Bytes != 4096 || r.Params.Channels != 4 || r.Us != 28.5 {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -114,8 +114,8 @@ type Layers struct {
 	Filter int64 `json:"filter,omitempty"` // side of a square
 }
 
-// Op is the collective operation, or UnknownOp.
-func (w Workload) Op() trace.CollectiveOp {
+// op is the collective operation, or UnknownOp.
+func (w Workload) op() trace.CollectiveOp {
 	op, _ := trace.ParseCollectiveOp(w.Collective)
 	return op
 }
@@ -236,7 +236,7 @@ func (r *Row) check() error {
 		return fmt.Errorf("world: %d ranks are not between 1 and %d", r.World, maxWorld)
 	case !(r.Us > 0):
 		return fmt.Errorf("us: %v is no time", r.Us)
-	case r.Workload.Collective != "" && r.Workload.Op() == trace.UnknownOp:
+	case r.Workload.Collective != "" && r.Workload.op() == trace.UnknownOp:
 		return fmt.Errorf("workload.collective: %q is unknown", r.Workload.Collective)
 	case r.Workload.Kind == "gemm" && min(r.Workload.M, r.Workload.N, r.Workload.K) < 1:
 		return errors.New("workload: a gemm has m, n and k from 1 on")

@@ -165,7 +165,7 @@ func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	}
 	kept := slices.Clone(sel)
 	for i := range kept {
-		if !kept[i].Strategy.Exact {
+		if kept[i].Strategy.Kind != plan.Exact {
 			kept[i].Strategy = engines.On(kept[i].Strategy, rows)
 		}
 	}

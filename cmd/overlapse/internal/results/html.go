@@ -259,10 +259,10 @@ func (r *Replayed) best() int {
 		row := &r.Rows[i]
 		s := r.Outcomes[row.At].Strategy
 		switch {
-		case !row.Applies || row.Same || s.Bound && !s.Exact || s.Exact && row.Settings == "":
+		case !row.Applies || row.Same || s.Kind == plan.Bound || s.Kind == plan.Exact && row.Settings == "":
 		case r.recommended(row):
 			return row.At
-		case s.Future || row.Experimental || best != nil && (row.phase != best.phase || row.Unproven && !best.Unproven):
+		case s.Kind == plan.Future || row.Experimental || best != nil && (row.phase != best.phase || row.Unproven && !best.Unproven):
 		case best == nil || best.Unproven && !row.Unproven || row.Time < best.Time:
 			best = row
 		}

@@ -96,7 +96,9 @@ func Of(
 	bar := con.Progress(len(sel), "replaying")
 	defer bar.Finish()
 	opts.Progress = bar.Share
-	first := slices.IndexFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" })
+	first := slices.IndexFunc(sel, func(s plan.Selection) bool {
+		return s.Strategy.Kind == plan.Exact && s.Strategy.String(s.Values) == ""
+	})
 	captured, recorded := engines.CapturedSelection(), replay.Options{Stop: opts.Stop}
 	if first >= 0 {
 		captured, recorded = sel[first], opts
@@ -201,7 +203,7 @@ func (r *Replayed) settings(con *cli.Console, m machine.Machine, opts replay.Opt
 	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
-		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !r.LaunchBound()
+		return loop && s.Strategy.Kind != plan.Exact && !copies || s.Strategy.Kind == plan.Exact && !r.LaunchBound()
 	})
 	sel = append(sel, carriers...)
 	bar.More(len(sel))
@@ -375,8 +377,8 @@ func BasisOf(run *trace.Run) string {
 	return "measured"
 }
 
-// Runs are the simulated runs of the strategies that apply, in table order.
-func (r *Replayed) Runs() []*trace.Run { return r.runsOf(r.ran()) }
+// runs are the simulated runs of the strategies that apply, in table order.
+func (r *Replayed) runs() []*trace.Run { return r.runsOf(r.ran()) }
 
 func (r *Replayed) runsOf(outcomes []engines.Outcome) (runs []*trace.Run) {
 	for _, out := range outcomes {

@@ -143,9 +143,9 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
 	}
 	switch {
-	case out.Strategy.Future:
+	case out.Strategy.Kind == plan.Future:
 		row.bound = "no hardware yet"
-	case out.Strategy.Bound && !out.Strategy.Exact:
+	case out.Strategy.Kind == plan.Bound:
 		row.bound = "bound"
 	case row.PFaster >= verdict.Likely && !row.given(): // only such a row is recommended
 		row.changed = r.changed(out, row.Times)
