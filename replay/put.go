@@ -109,7 +109,7 @@ func (s *sim) sendPut(id int32) {
 	n := int32(len(s.gpus))
 	p := &ch.puts[ch.head]
 	ch.waits = false
-	p.span = s.record.transfer(id/n, id%n, p, ch.engine, s.now)
+	p.span = s.record.transfer(id/n, id%n, p, ch.engine, s.flows.message, s.now)
 	s.entry = append(s.entry, actor{duePut, id})
 }
 

@@ -23,18 +23,19 @@ type recorder struct {
 	trace.Builder
 	program *program.Program
 	options Options
-	whose   func(poster) string // name of a poster
-	deep    []bool              // ranks recorded beyond kernels
-	full    bool                // reached Options.Most
-	vacant  []vacancies         // by rank, for ranks recorded beyond kernels
-	posters []poster            // by workgroup: poster of its last wait, if phases are recorded
+	whose   func(poster) string      // name of a poster
+	deep    []bool                   // ranks recorded beyond kernels
+	sending map[trace.LaneID]spanRef // where phases are not recorded: the last stretch of puts
+	full    bool                     // reached Options.Most
+	vacant  []vacancies              // by rank, for ranks recorded beyond kernels
+	posters []poster                 // by workgroup: poster of its last wait, if phases are recorded
 	waits   map[wait]trace.NameID
 	seqs    []int64 // by rank: number of collectives so far
 	group   int32   // of all ranks
 }
 
 func newRecorder(m *machine.Machine, p *program.Program, o Options) recorder {
-	r := recorder{program: p, options: o, group: trace.None, waits: map[wait]trace.NameID{}}
+	r := recorder{program: p, options: o, group: trace.None, waits: map[wait]trace.NameID{}, sending: map[trace.LaneID]spanRef{}}
 	r.deep = make([]bool, len(p.GPUs))
 	r.seqs = make([]int64, len(p.GPUs))
 	r.vacant = make([]vacancies, len(p.GPUs))
@@ -141,9 +142,10 @@ func (r *recorder) moves(st *stream, now program.Time) spanRef {
 	return r.Add(span)
 }
 
-// transfer opens the span of a put's bytes.
-func (r *recorder) transfer(from, to int32, p *put, engine int32, now program.Time) spanRef {
-	if r.options.Level < Phases || !r.watched(from, now) {
+// transfer opens the span of a put's bytes. Where phases of the rank's workgroups are not recorded, puts that follow each
+// other with no more than the time of a message between them are one span.
+func (r *recorder) transfer(from, to int32, p *put, engine int32, message, now program.Time) spanRef {
+	if r.options.Level == Kernels || now < r.options.From || r.afterWindow(now) {
 		return none
 	}
 	lane := trace.Lane{Kind: trace.Link, Rank: from, Peer: to}
@@ -154,12 +156,22 @@ func (r *recorder) transfer(from, to int32, p *put, engine int32, now program.Ti
 	if from == to || engine != none {
 		lane = trace.Lane{Kind: trace.Engine, Rank: from, ID: int64(engine)}
 	}
-	return r.Add(trace.Span{
-		Start: now, End: now, Kind: trace.Transfer, Name: r.Intern(p.from.kernel.Name),
-		Lane: r.lane(lane), Parent: trace.None, Attr: r.AddCopy(trace.CopyAttr{
-			Bytes: int64(p.bytes), Peer: to, Op: trace.None, Origin: trace.None, Dir: dir,
-		}),
+	on, name := r.lane(lane), r.Intern(p.from.kernel.Name)
+	if id, ok := r.sending[on]; ok {
+		last := r.Span(id)
+		if copied := &r.Run.Copies[last.Attr]; last.Name == name && copied.Peer == to && now <= last.End+message {
+			copied.Bytes += int64(p.bytes)
+			return id
+		}
+	}
+	id := r.Add(trace.Span{
+		Start: now, End: now, Kind: trace.Transfer, Name: name, Lane: on, Parent: trace.None,
+		Attr: r.AddCopy(trace.CopyAttr{Bytes: int64(p.bytes), Peer: to, Op: trace.None, Origin: trace.None, Dir: dir}),
 	})
+	if r.options.Level < Phases || !r.deep[from] {
+		r.sending[on] = id
+	}
+	return id
 }
 
 // tooMany reports whether Options.Most is exceeded.

@@ -59,6 +59,51 @@ func TestRecordingLevels(t *testing.T) {
 	}
 }
 
+// What a rank puts from inside its kernels is recorded where its workgroups are not: bytes that follow each other in one span.
+func TestRecordPuts(t *testing.T) {
+	p := &program.Program{}
+	puts := func(peer int32) []program.Stream {
+		put := program.Phase{Op: program.Put, Peer: peer, Bytes: 100, Flag: p.NewFlag("came"), Count: 1}
+		return []program.Stream{{Commands: []program.Command{
+			kernel("two", 1, []program.Phase{put, put}), kernel("apart", 1, []program.Phase{put, {Op: program.Work, Time: 1000}, put}),
+		}}}
+	}
+	p.GPUs = []program.GPU{{Streams: puts(1)}, {Streams: puts(0)}}
+	sent := func(rank int, o Options) (all []string) {
+		run := mustSimulate(t, small(2, 1), p, o).Run
+		for _, s := range run.Spans {
+			if s.Kind == trace.Transfer && run.RankOf(s) == rank {
+				all = append(all, fmt.Sprint(run.NameOf(s), " ", run.Copy(s).Bytes, " on ", run.LaneLabel(s.Lane)))
+			}
+		}
+		return all
+	}
+	each := []string{"two 100", "two 100", "apart 100", "apart 100"}
+	for i := range each {
+		each[i] += " on link to rank 0"
+	}
+	for _, c := range []struct {
+		name  string
+		ranks []int
+		want  []string
+	}{
+		{"all ranks", nil, each},
+		{"this rank", []int{1}, each},
+		{"another rank", []int{0}, []string{"two 200 on link to rank 0", "apart 100 on link to rank 0", "apart 100 on link to rank 0"}},
+		{"none", []int{}, []string{"two 200 on link to rank 0", "apart 100 on link to rank 0", "apart 100 on link to rank 0"}},
+	} {
+		if diff := cmp.Diff(c.want, sent(1, Options{Level: Phases, Ranks: c.ranks})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	if diff := cmp.Diff(sent(1, Options{Level: Phases, Ranks: []int{}}), sent(1, Options{Level: Workgroups})); diff != "" {
+		t.Errorf("workgroups (-want +got):\n%s", diff)
+	}
+	if got := sent(1, Options{}); got != nil {
+		t.Errorf("kernels only: %q", got)
+	}
+}
+
 func TestRecordAttributes(t *testing.T) {
 	ar := &trace.Comm{Op: trace.AllReduce, In: 100, Group: 5, Seq: 99}
 	c := kernel("ar", 2, work(10), func(k *program.Kernel) {

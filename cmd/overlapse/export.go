@@ -77,7 +77,7 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 		{name: "html", write: func(w io.Writer, run *trace.Run) error {
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}},
-		{name: "json", note: "a row per kernel, collective and copy, as in csv", write: func(w io.Writer, run *trace.Run) error {
+		{name: "json", note: "a row per kernel, collective, copy and put, as in csv", write: func(w io.Writer, run *trace.Run) error {
 			return results.WriteSpansJSON(w, rows(run))
 		}},
 		asCSV(rows),

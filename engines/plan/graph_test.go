@@ -68,11 +68,12 @@ func TestWorkBeforeTheCapture(t *testing.T) {
 	pl.ranks = []*Rank{r}
 	first, second := &w.Ops[0], &w.Ops[1]
 	first.Issued, second.Issued = 0, 1000
+	second.After, second.Start = []workload.Dep{{Op: 0}}, first.End+5000
 	if got := r.startAhead(second); got != 0 {
 		t.Errorf("behind what it reads: %d ns", got)
 	}
 	second.Start = first.End + 20_000_000
-	if got := r.startAhead(second); got != second.Start {
-		t.Errorf("20 ms behind what it reads: %d ns, want %d", got, second.Start)
+	if got := r.startAhead(second); got != 20_000_000 {
+		t.Errorf("20 ms behind what it reads: %d ns, want 20000000", got)
 	}
 }

@@ -161,14 +161,14 @@ type ChangeScore struct {
 
 // ChangesOf compares the rows of a strategy, or of everything, with their references. Of
 // the changes over 2 %, those of a row without a prediction, or whose reference has none,
-// count as wrong; rows whose trace is not included do not count. A predicted change of
+// count as wrong; rows whose trace is not there do not count. A predicted change of
 // under 0.2 % is none.
 func ChangesOf(checks []Check, strategy string) (s ChangeScore) {
 	const none = 0.002
 	var off []float64
 	for i, base := range references(checks) {
 		c := &checks[i]
-		if c.Row.Noisy || base == nil || base == c || !c.of(strategy) || c.Why == errAbsent.Error() {
+		if c.Row.Noisy || base == nil || base == c || !c.of(strategy) || c.absent {
 			continue
 		}
 		predicted, measured := c.against(base)
@@ -227,26 +227,26 @@ func references(checks []Check) []*Check {
 	return list
 }
 
-// A Refusal is a reason for which rows have no prediction, and how many.
-type Refusal struct {
+// A refusal is a reason for which rows have no prediction, and how many.
+type refusal struct {
 	Why string
 	N   int
 }
 
 // Refusals are the reasons, the most frequent first.
-func Refusals(checks []Check) (list []Refusal) {
+func Refusals(checks []Check) (list []refusal) {
 	for _, c := range checks {
 		if c.Why == "" {
 			continue
 		}
-		i := slices.IndexFunc(list, func(r Refusal) bool { return r.Why == c.Why })
+		i := slices.IndexFunc(list, func(r refusal) bool { return r.Why == c.Why })
 		if i < 0 {
 			i = len(list)
-			list = append(list, Refusal{Why: c.Why})
+			list = append(list, refusal{Why: c.Why})
 		}
 		list[i].N++
 	}
-	slices.SortStableFunc(list, func(a, b Refusal) int { return b.N - a.N })
+	slices.SortStableFunc(list, func(a, b refusal) int { return b.N - a.N })
 	return list
 }
 

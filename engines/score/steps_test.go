@@ -36,12 +36,10 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := filepath.Join("../../../shared/data/steps", c.name)
-			f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
-			if !longtest.Asked() || err != nil {
+			rows := rowsOf(t, filepath.Join(folder, "steps.jsonl"))
+			if !longtest.Asked() || rows == nil {
 				t.Skipf("needs the captured steps of %s alongside the checkout, and a minute", c.name)
 			}
-			defer f.Close()
-			rows := must.Have(dataset.ReadRows(f, f.Name()))(t)
 			first := map[string]string{} // workload by program
 			rows = slices.DeleteFunc(rows, func(r dataset.Row) bool {
 				program := sizeOf.ReplaceAllString(r.Workload.Name, "")
@@ -51,7 +49,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 				return first[program] != r.Workload.Name
 			})
 			m := must.Have(machine.Load(c.profile))(t)
-			checks, err := Rows(rows, Inputs{
+			checks, err := predictRows(rows, Inputs{
 				Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 				Trace: func(r dataset.Row) (*trace.Run, error) {
 					alone, err := bare(t, filepath.Join(folder, r.Trace))

@@ -117,7 +117,7 @@ func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []P
 		but = "not likely enough to recommend"
 	}
 	v.say("keep %s: %s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
-		baseName(w), few(names, " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
+		baseName(w), few(names, " or "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
 		why, passed, v.compared())
 }
 

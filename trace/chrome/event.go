@@ -69,7 +69,7 @@ type workArgs struct {
 
 // operatorArgs are of operators of the framework.
 type operatorArgs struct {
-	dims, types, strides, concrete, record, index []byte
+	dims, types, strides, concrete, record, index, sequence []byte
 }
 
 // commArgs are of collectives and messages.
@@ -190,7 +190,7 @@ func (a *args) named() map[string]*[]byte {
 		"size": &a.size, "kind": &a.kind, "copy kind": &a.kind, "graph id": &a.graph, "graph node id": &a.node,
 		"original_stream": &a.original, "annotation": &a.annotation, "kernel": &a.kernel, "Input Dims": &a.dims,
 		"Input dims": &a.dims, "Input type": &a.types, "Input Strides": &a.strides, "Concrete Inputs": &a.concrete,
-		"Record function id": &a.record, "Ev Idx": &a.index, "Collective name": &a.collective,
+		"Record function id": &a.record, "Ev Idx": &a.index, "Sequence number": &a.sequence, "Collective name": &a.collective,
 		"In msg nelems": &a.inElems, "Out msg nelems": &a.outElems,
 		"In split size": &a.inSplit, "Out split size": &a.outSplit, "Group size": &a.groupSize, "dtype": &a.dtype,
 		"Process Group Name": &a.group, "Process Group Description": &a.groupDesc, "Process Group Ranks": &a.groupRanks,

@@ -13,7 +13,7 @@ import (
 // its first kernel, on every rank that has some. Runs without operations, such as
 // captured ones, show Figure 11 of the kernel that sends most to peers instead.
 func (r Report) workgroups(d *dictionary) *panel {
-	p := &panel{RowHeight: 15, FirstRows: 16}
+	p := &panel{RowHeight: 15, FirstRows: 16, Main: r.charted()}
 	views := r.layoutViews()
 	for rank := range r.ranks() {
 		for _, part := range r.partsOn(views, rank) {

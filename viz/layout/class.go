@@ -12,21 +12,21 @@ type Class uint8
 
 // The classes, from Idle to what decides a tie last.
 const (
-	Idle       Class = iota // nothing ran
-	Local                   // compute whose result stays here, or whose destination is unknown
-	remote1                 // compute whose result goes to the next rank
-	remote2                 // likewise, to the one after it
-	remote3                 // likewise, to one further on
-	Comm                    // a communication kernel, or bytes under way on a link
-	Copy                    // a copy or fill by an engine
-	store                   // storing a result, here or at a peer
-	Put                     // issuing a non-blocking put
-	Wait                    // holding a slot for a flag
-	host                    // a call on a host thread
-	marker                  // a range that a program named
-	overlapped              // compute, and communication or a copy at once: on a strip, or in one kernel
-	Memory                  // limited by memory
-	vacant                  // nothing ran, for a known reason: a slot without workgroup, a rank without work
+	Idle    Class = iota // nothing ran
+	Local                // compute whose result stays here, or whose destination is unknown
+	remote1              // compute whose result goes to the next rank
+	remote2              // likewise, to the one after it
+	remote3              // likewise, to one further on
+	Comm                 // a communication kernel, or bytes under way on a link
+	Copy                 // a copy or fill by an engine
+	store                // storing a result, here or at a peer
+	Put                  // issuing a non-blocking put
+	Wait                 // holding a slot for a flag
+	host                 // a call on a host thread
+	marker               // a range that a program named
+	Overlap              // compute, and communication or a copy at once: on a strip, or in one kernel
+	Memory               // limited by memory
+	vacant               // nothing ran, for a known reason: a slot without workgroup, a rank without work
 	numClasses
 )
 
@@ -55,11 +55,11 @@ var inks = [numClasses]Ink{
 	host:    {Name: "host", RGB: 0xB08D57, Ansi: 137, Basic: 2, Letter: 'H', Shade: '▥'},
 	marker:  {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
 
-	remote2:    {Name: "compute for rank +2", RGB: 0xE69F00, Ansi: 178, Basic: 3, Letter: 'Q', Shade: '▨', Sum: 1},
-	remote3:    {Name: "compute for rank +3 or more", RGB: 0xFFDDB3, Ansi: 223, Basic: 3, Letter: 'T', Shade: '▧', Sum: 1},
-	overlapped: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦'},
-	Memory:     {Name: "memory", RGB: 0x6A51A3, Ansi: 61, Basic: 3, Letter: 'M', Shade: '▩', Dark: true},
-	vacant:     {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·', Sum: 3},
+	remote2: {Name: "compute for rank +2", RGB: 0xE69F00, Ansi: 178, Basic: 3, Letter: 'Q', Shade: '▨', Sum: 1},
+	remote3: {Name: "compute for rank +3 or more", RGB: 0xFFDDB3, Ansi: 223, Basic: 3, Letter: 'T', Shade: '▧', Sum: 1},
+	Overlap: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦'},
+	Memory:  {Name: "memory", RGB: 0x6A51A3, Ansi: 61, Basic: 3, Letter: 'M', Shade: '▩', Dark: true},
+	vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·', Sum: 3},
 }
 
 // A ClassSet is some classes; the zero value stands for all.
@@ -73,7 +73,7 @@ func (s ClassSet) has(c Class) bool { return s == 0 || s&(1<<c) != 0 }
 
 // Classes lists every class but Idle, in the order of a legend.
 func Classes() []Class {
-	return []Class{Local, remote1, remote2, remote3, store, Put, Wait, overlapped, Comm, Copy, host, Memory, marker, vacant}
+	return []Class{Local, remote1, remote2, remote3, store, Put, Wait, Overlap, Comm, Copy, host, Memory, marker, vacant}
 }
 
 // remote reports whether the class is compute for a peer.
@@ -112,7 +112,7 @@ func classify(r *trace.Run) []Class {
 	for i, s := range r.Spans {
 		classes[i] = classOf(r, s)
 		if s.Kind == trace.Compute && fused(s.Name) {
-			classes[i] = overlapped
+			classes[i] = Overlap
 		}
 	}
 	return classes
@@ -185,7 +185,7 @@ func stateOf(name string) Class {
 	case "compute", overlap.Computing.String():
 		return Local
 	case "overlapped":
-		return overlapped
+		return Overlap
 	case "communication", "transfer", "egress", "ingress", "nic egress", "nic ingress":
 		return Comm
 	case "waiting":

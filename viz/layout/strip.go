@@ -62,7 +62,7 @@ func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []interval {
 	for _, id := range s.of(rank) {
 		name := s.name(id)
 		gap := interval{max(s.start(id), from), min(s.start(id+1), to), s.classes[name], s.run.Names[name]}
-		if gap.From < gap.To && gap.Class != Local && gap.Class != overlapped {
+		if gap.From < gap.To && gap.Class != Local && gap.Class != Overlap {
 			found = append(found, gap)
 		}
 	}

@@ -20,10 +20,10 @@ const (
 	knownKeys = "see the schema in samples/measurements/README.md"
 )
 
-// ReadRows reads a file of rows, one JSON object a line; empty lines are skipped.
+// readRows reads a file of rows, one JSON object a line; empty lines are skipped.
 // Errors are *trace.SyntaxError with the line, all of them joined; the good rows
 // are returned with them. Unknown and repeated keys are errors.
-func ReadRows(r io.Reader, file string) ([]Row, error) {
+func readRows(r io.Reader, file string) ([]Row, error) {
 	var rows []Row
 	var errs []error
 	fail := func(line int, cure, msg string) {

@@ -158,7 +158,7 @@ func (v *Inspection) improvements() []improvement {
 		add(share, fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
 	}
 	if (s.kineto || s.XLA) && !s.serving && len(w.Run.Uses) == 0 {
-		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
+		worth := "what %s of the work waits for is guessed, so that it is less certain what may move"
 		if training {
 			worth += ", and buckets keep their sizes"
 		}

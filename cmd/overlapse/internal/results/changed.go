@@ -98,8 +98,8 @@ func stackedModules(names []string) []string {
 // modulePath is the same in the path of an operator of JAX: layer3/attn in "jit(step)/jvp(GPT)/layer3/attn/out/dot_general".
 var modulePath = regexp.MustCompile(`[A-Za-z_]+\d+(/[A-Za-z_]\w*)?`)
 
-// layersOf is the module that each operation is of, by the innermost range of the capture around it, else around its launch, that
-// names one, or by its operator's path; "": none does.
+// layersOf is the module that each operation is of, by the innermost range of the capture around it, else around its launch, else
+// around the operator whose gradient it computes, that names one, or by its operator's path; "": none does.
 func layersOf(w *workload.Workload) []string {
 	type of struct {
 		row  int32
@@ -134,16 +134,54 @@ func layersOf(w *workload.Workload) []string {
 		}
 		return layer
 	}
-	layers := make([]string, len(w.Ops))
+	layers, forward := make([]string, len(w.Ops)), forwardOf(w.Run)
 	for id := range w.Ops {
 		op, row := &w.Ops[id], w.Rows[w.Ops[id].Rank]
 		device, host := ranges[of{row, trace.Annotation}], ranges[of{row, trace.HostThread}]
-		layers[id] = cmp.Or(innermost(device, op.Start, op.End), innermost(host, op.Issued, op.Issued))
+		if layers[id] = cmp.Or(innermost(device, op.Start, op.End), innermost(host, op.Issued, op.Issued)); layers[id] == "" {
+			if at := forward(w.Run.Spans[op.Span]); at >= 0 {
+				layers[id] = innermost(host, at, at)
+			}
+		}
 		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {
 			layers[id] = modulePath.FindString(strings.ReplaceAll(o.Name, "']['", "/")) // p['layer3']['attn'] is a parameter
 		}
 	}
 	return layers
+}
+
+// evaluates begins the name of the operator around what PyTorch runs to evaluate a node of the backward pass.
+const evaluates = "autograd::engine::evaluate_function: "
+
+// forwardOf tells when the operator began whose gradient a kernel or copy of the backward pass computes: the last operator before it
+// with the same number, as Kineto's arrows from forward to backward have it; -1: the work is of no backward pass, or this is unknown.
+func forwardOf(run *trace.Run) func(trace.Span) trace.Time {
+	type node struct{ rank, sequence int32 }
+	made, began := map[node]trace.Time{}, map[trace.SpanID]trace.Time{} // by evaluating span
+	for id, s := range run.Spans {
+		if s.Kind != trace.HostCall || int(s.Attr) < 0 || int(s.Attr) >= len(run.Calls) || run.Calls[s.Attr].Sequence == 0 {
+			continue
+		}
+		of := node{run.Lanes[s.Lane].Rank, run.Calls[s.Attr].Sequence}
+		if strings.HasPrefix(run.NameOf(s), evaluates) {
+			if at, ok := made[of]; ok {
+				began[trace.SpanID(id)] = at
+			}
+		} else if s.Parent == trace.None || !strings.HasPrefix(run.NameOf(run.Spans[s.Parent]), evaluates) {
+			made[of] = s.Start // no MmBackward0 in it, which has the number too
+		}
+	}
+	return func(s trace.Span) trace.Time {
+		if len(began) == 0 {
+			return -1
+		}
+		for id := run.LaunchOf(s); id != trace.None; id = run.Spans[id].Parent {
+			if at, ok := began[id]; ok {
+				return at
+			}
+		}
+		return -1
+	}
 }
 
 // around lets a range before the work of a module reach to the end of the one behind it, as FSDP marks both: from pre_forward (blocks.3)

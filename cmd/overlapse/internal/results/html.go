@@ -21,17 +21,18 @@ import (
 // HTML is the data of the HTML report.
 func (r *Replayed) HTML() html.Report {
 	rep := html.Report{
-		Title:    "overlapse: " + filepath.Base(r.Path),
+		Title:    filepath.Base(r.Path) + strings.TrimPrefix(r.title(0), r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
 		Heading:  "Where the time goes, every rank",
 		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", cli.MachineText(r.Machine, r.Guess), cli.Counted(r.Ranks, "rank"), r.captured())},
-			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: r.measured()},
 		},
+	}
+	if said := r.resimulated(); said != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "model", Value: said})
 	}
 	if left := r.Coarse(); left != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
@@ -46,7 +47,7 @@ func (r *Replayed) HTML() html.Report {
 	best, layers := r.best(), layersOf(r.workload)
 	for _, i := range r.drawn(best) {
 		out := r.Outcomes[i]
-		if i == best || out.Strategy.Name == r.reference.Strategy.Name && out.Strategy.String(out.Values) == "" {
+		if r.first(i, best) {
 			rep.Shown = append(rep.Shown, len(rep.Runs))
 		}
 		note, time := r.runNote(i)
@@ -204,6 +205,9 @@ func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 			d := max(-times.Waiting, min(times.Idle, late))
 			times.Idle, times.Waiting = times.Idle-d, times.Waiting+d
 			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
+			if late := r.WaitedFor; late != nil && row.given() && out.Result.Run.RankID(int32(rank)) == late.Rank {
+				name += " (waited for)"
+			}
 			bars = append(bars, html.Bar{Name: name, Note: trace.Micros(took), Time: took, Times: times})
 		}
 	}

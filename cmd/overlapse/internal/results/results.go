@@ -60,6 +60,7 @@ type replaying struct {
 	pipeline  bool // the trace has one that can be planned anew
 	most      int  // spans recorded of one strategy; 0: no bound
 	keep      bool // outcomes keep their runs
+	unnamed   bool // the strategies are all that apply: nobody named some
 }
 
 // A subject is what was replayed, and on which machine: what is known before any strategy is.
@@ -141,7 +142,7 @@ func Of(
 	}
 	r.late = verdict.LateRank(w, base)
 	var single []judged
-	if settings {
+	if r.unnamed = settings; settings {
 		if single, err = r.settings(con, m, opts, bar); err != nil {
 			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
@@ -309,15 +310,6 @@ func brief(p *verdict.Prediction) {
 	}
 }
 
-// unit is what the times are of.
-func (r *Replayed) unit() string {
-	switch {
-	case r.Iterations > 0:
-		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
-	}
-	return "of the whole trace"
-}
-
 // Recording records the workgroups of ranks and their phases, as files and views have them.
 func Recording(ranks ...int) replay.Options {
 	return replay.Options{Level: replay.Phases, Ranks: ranks, Tiles: shownTiles, Most: shownSpans}
@@ -386,14 +378,13 @@ func BasisOf(run *trace.Run) string {
 }
 
 // runs are the simulated runs of the strategies that apply, in table order.
-func (r *Replayed) runs() []*trace.Run {
-	var runs []*trace.Run
-	for _, out := range r.Outcomes {
-		if out.Result != nil {
-			run := *out.Result.Run
-			run.Name = r.scheduled(run.Name)
-			runs = append(runs, &run)
-		}
+func (r *Replayed) runs() []*trace.Run { return r.runsOf(r.ran()) }
+
+func (r *Replayed) runsOf(outcomes []engines.Outcome) (runs []*trace.Run) {
+	for _, out := range outcomes {
+		run := *out.Result.Run
+		run.Name = r.scheduled(run.Name)
+		runs = append(runs, &run)
 	}
 	return runs
 }
@@ -404,14 +395,6 @@ func (r *Replayed) scheduled(run string) string {
 		return r.given()
 	}
 	return run
-}
-
-// captured is the number of captured ranks in words.
-func (r *Replayed) captured() string {
-	if r.Estimated != "" {
-		return "none captured"
-	}
-	return fmt.Sprintf("%d captured", r.Captured)
 }
 
 // Iteration is the default window: one iteration in the steady state.

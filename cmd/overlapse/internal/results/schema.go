@@ -55,7 +55,7 @@ type Span struct {
 	Run        string `json:"run"` // measured, estimated, or a strategy with its settings
 	Rank       int64  `json:"rank"`
 	Stream     string `json:"stream"`
-	Kind       string `json:"kind"` // compute, collective or copy
+	Kind       string `json:"kind"` // compute, collective, copy, or transfer: sent by a kernel from inside, on a link
 	Name       string `json:"name"`
 	Start      int64  `json:"start_ns"` // since the first event of the run
 	Duration   int64  `json:"duration_ns"`
@@ -64,12 +64,13 @@ type Span struct {
 	Bytes      *int64 `json:"bytes,omitempty"`      // of a collective or copy, where they are known
 }
 
-// Spans are the kernels, collectives and copies of runs, each in order of start.
+// Spans are the kernels, collectives and copies of runs, and what kernels put on links from inside, each in order of start.
 func Spans(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		for _, run := range runs {
 			for _, s := range run.Spans {
-				if s.Kind.OnDevice() && !yield(spanRowOf(guard.Line(name(run)), run, s)) {
+				sent := s.Kind == trace.Transfer && run.Lanes[s.Lane].Kind == trace.Link
+				if (sent || s.Kind.OnDevice()) && !yield(spanRowOf(guard.Line(name(run)), run, s)) {
 					return
 				}
 			}

@@ -270,6 +270,9 @@ func joined(rows []*Row, text func(*Row) string) string {
 			list = append(list, t)
 		}
 	}
+	if slices.ContainsFunc(list, func(t string) bool { return strings.Contains(t, " and ") }) {
+		return strings.Join(list, "; ") // a change of two parts is one of the list
+	}
 	return strings.Join(list, ", ")
 }
 
