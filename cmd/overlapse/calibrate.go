@@ -158,12 +158,22 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		Title:   "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile",
 		Columns: []string{"strategy", "rows", "base", "", "calibrated", ""},
 	}
-	for i, s := range scores[1] {
-		b := scores[0][i]
-		t.Add(s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90))
-	}
+	addScores(&t, scores[0], scores[1])
 	a.Show(&t)
 	return nil
+}
+
+// addScores adds a row for each strategy that the calibrated profile predicts. Of those that the base cannot, its cells are empty.
+func addScores(t *cli.Table, base, calibrated []score.Score) {
+	for _, s := range calibrated {
+		row := []any{s.Strategy, s.N, "", ""}
+		for _, b := range base {
+			if b.Strategy == s.Strategy {
+				row = append(row[:2], magnitude(b.Median), magnitude(b.P90))
+			}
+		}
+		t.Add(append(row, magnitude(s.Median), magnitude(s.P90))...)
+	}
 }
 
 // magnitude prints a fraction as percent, without a sign.

@@ -44,10 +44,9 @@ func (a *app) replayCommand() *cobra.Command {
 		Use:   "replay PATH...",
 		Short: "Predict a captured trace's time under the overlap strategies",
 		Long: `Replays a captured trace on a modelled machine under one or more strategies. Prints the
-verdict, who waits for whom, and a table with the predicted time of each strategy, its
-change, the probability that it is faster, its effort and its exposed communication; then
-where and how to get the recommended one, and what to run next. Without --strategy,
-strategies with about the captured time share a line.
+verdict with the lines to write, who waits for whom, a table with the predicted time of
+each strategy, its change, effort and the probability that it takes less time (likely), and
+what to run next. Without --strategy, strategies with about the captured time share a line.
 
 --why adds the reasons: of each probability, of strategies that do not apply, and of the
 self-check, which replays the captured schedule and states how far that is from the trace.
@@ -168,11 +167,7 @@ func published(o replayOptions, sel []plan.Selection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var names []string
-	for _, s := range sel {
-		names = append(names, s.Strategy.Name)
-	}
-	return score.Published(o.Path, text, names)
+	return score.Published(o.Path, text, sel)
 }
 
 // replayMore runs the further replays that flags request: single pairs, what-ifs and explanations.

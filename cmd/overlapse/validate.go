@@ -275,8 +275,8 @@ func (v *validated) print(a *app) {
 	if c := v.Changes; c.N > 0 {
 		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
 	}
-	for _, x := range score.Refusals(v.checks) {
-		fmt.Fprintf(a.Out, "  %d: %s\n", x.N, guard.Line(x.Why))
+	for why, n := range score.Refusals(v.checks) {
+		fmt.Fprintf(a.Out, "  %d: %s\n", n, guard.Line(why))
 	}
 }
 

@@ -2,6 +2,7 @@ package score
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -227,27 +228,26 @@ func references(checks []Check) []*Check {
 	return list
 }
 
-// A refusal is a reason for which rows have no prediction, and how many.
-type refusal struct {
-	Why string
-	N   int
-}
-
-// Refusals are the reasons, the most frequent first.
-func Refusals(checks []Check) (list []refusal) {
+// Refusals are the reasons for which rows have no prediction, each with their number, the most frequent first.
+func Refusals(checks []Check) iter.Seq2[string, int] {
+	var reasons []string
+	rows := map[string]int{}
 	for _, c := range checks {
 		if c.Why == "" {
 			continue
 		}
-		i := slices.IndexFunc(list, func(r refusal) bool { return r.Why == c.Why })
-		if i < 0 {
-			i = len(list)
-			list = append(list, refusal{Why: c.Why})
+		if rows[c.Why]++; rows[c.Why] == 1 {
+			reasons = append(reasons, c.Why)
 		}
-		list[i].N++
 	}
-	slices.SortStableFunc(list, func(a, b refusal) int { return b.N - a.N })
-	return list
+	slices.SortStableFunc(reasons, func(a, b string) int { return rows[b] - rows[a] })
+	return func(yield func(why string, n int) bool) {
+		for _, why := range reasons {
+			if !yield(why, rows[why]) {
+				return
+			}
+		}
+	}
 }
 
 // gains are what rows of a strategy changed on hardware, in rising order: the time over that of the fastest bulk row of

@@ -160,11 +160,10 @@ func (w *page) set(r SetResult) {
 	if c := ChangesOf(r.Checks, everything); c.N > 0 && steps {
 		w.printf("\nChanges against the captured variant, in percent of its time: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows.\n", 100*c.Median, 100*c.P90, c.N)
 	}
-	for i, x := range Refusals(r.Checks) {
-		if i == 0 {
-			w.printf("\nNot predicted:\n\n")
-		}
-		w.printf("* %d: %s\n", x.N, x.Why)
+	title := "\nNot predicted:\n\n"
+	for why, n := range Refusals(r.Checks) {
+		w.printf("%s* %d: %s\n", title, n, why)
+		title = ""
 	}
 	w.stamped(r.Stamped)
 }

@@ -3,17 +3,20 @@ package score
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/operator"
 )
 
 // Published is what a paper says of the workload file with that name and text as it is, under one of the strategies: a
 // sentence from the claims, "" if none is of this very setting. A number of the file alone comes before an order of two, one
-// that sums up several sizes, and each of these before such as are not scored.
-func Published(name string, text []byte, strategies []string) (string, error) {
+// that sums up several sizes, each of these before such as are not scored, and all before those of a strategy's other settings.
+func Published(name string, text []byte, strategies []plan.Selection) (string, error) {
 	papers, err := Papers()
 	if err != nil {
 		return "", err
@@ -37,7 +40,7 @@ func Published(name string, text []byte, strategies []string) (string, error) {
 				if rank >= 0 && (m.rank < 0 || rank < m.rank) {
 					m.rank, m.Apart = rank, p.Apart
 				}
-				if rank&^isApart == 0 {
+				if rank >= 0 && rank&^beside == 0 {
 					m.numbers = append(m.numbers, strings.TrimSpace(p.Label+" "+p.As.Format(p.Published)))
 				}
 			}
@@ -51,7 +54,7 @@ func Published(name string, text []byte, strategies []string) (string, error) {
 	}
 	c := slices.MinFunc(found, func(a, b match) int { return a.rank - b.rank }) // the first of equal ones
 	said := fmt.Sprintf("%s (%s, %s)", c.Says, c.ID, c.Where)
-	switch c.rank &^ isApart {
+	switch c.rank &^ beside {
 	case isSum:
 		said += ", over sizes of which this is one"
 	case 0:
@@ -71,13 +74,17 @@ const (
 	isOrder = 1 << iota
 	isSum
 	isApart
+	isRepeat // of another claim
+	isOther  // settings of the strategy
+
+	beside = isApart | isRepeat | isOther // of a number of the file alone, too
 )
 
 // A shipped is a workload file as a user has it.
 type shipped struct {
 	name       string
 	text       []byte
-	strategies []string
+	strategies []plan.Selection
 	is         string // what it says, without changes
 }
 
@@ -93,7 +100,7 @@ func (f *shipped) with(set map[string]string) (string, error) {
 // same reports whether an experiment is this file under one of the strategies.
 func (f *shipped) same(p *Point, set map[string]string) bool {
 	strategy, _, _ := strings.Cut(p.Strategy, ":")
-	if p.Workload != f.name || !slices.Contains(f.strategies, strategy) {
+	if p.Workload != f.name || !slices.ContainsFunc(f.strategies, func(x plan.Selection) bool { return x.Strategy.Name == strategy }) {
 		return false
 	}
 	is, err := f.with(set)
@@ -105,12 +112,15 @@ func (f *shipped) fits(p *Point) (rank int) {
 	if p.Apart != "" {
 		rank |= isApart
 	}
+	if strings.HasPrefix(p.Apart, "repeats ") {
+		rank |= isRepeat
+	}
 	switch {
 	case p.As == order:
-		if p.More == nil || p.Less == nil || f.fits(p.More) != 0 || f.fits(p.Less) != 0 {
+		if p.More == nil || p.Less == nil || f.fits(p.More)&^isOther != 0 || f.fits(p.Less)&^isOther != 0 {
 			return -1
 		}
-		return rank | isOrder
+		return rank | isOrder | f.fits(p.More)&f.fits(p.Less)&isOther
 	case p.Over != nil:
 		if !slices.ContainsFunc(p.sets(), func(set map[string]string) bool { return f.same(p, set) }) {
 			return -1
@@ -119,5 +129,16 @@ func (f *shipped) fits(p *Point) (rank int) {
 	case !f.same(p, keys(p.With)):
 		return -1
 	}
+	if !f.selects(p.Strategy) {
+		rank |= isOther
+	}
 	return rank
+}
+
+// selects reports whether a strategy with these settings is one of those selected.
+func (f *shipped) selects(strategy string) bool {
+	of, err := engines.ParseSelection(strategy)
+	return err == nil && len(of) == 1 && slices.ContainsFunc(f.strategies, func(x plan.Selection) bool {
+		return x.Strategy.Name == of[0].Strategy.Name && maps.Equal(x.Values, of[0].Values)
+	})
 }

@@ -20,7 +20,7 @@ func RowName(row dataset.Row) string {
 		case name == "graph" && row.Workload.Kind != "step":
 		case value == "on":
 			text += " " + strings.TrimPrefix(name, "comm_")
-		case err != nil:
+		case err != nil && name != "sums":
 			text += " " + value
 		default:
 			text += " " + name + "=" + value

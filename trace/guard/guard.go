@@ -81,8 +81,8 @@ func AtMost(most, n int, f func(i int) error) error {
 	g.SetLimit(max(1, min(most, runtime.GOMAXPROCS(0))))
 	for i := range n {
 		g.Go(Func(func() error {
-			if failed.Err() != nil {
-				return nil
+			if err := failed.Err(); err != nil {
+				return err
 			}
 			return f(i)
 		}))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // changedReport compares a captured run with several schedules; what the recommended one changes stands between both.
@@ -103,5 +104,34 @@ return out;`, &got)
 	}
 	if got.InField != got.Whole || got.Zoomed >= got.Whole {
 		t.Errorf("W zooms from %v to %v, and to %v in a field", got.Whole, got.Zoomed, got.InField)
+	}
+}
+
+// The axis of workgroups ends with the schedules that are chosen, and all of it stays in sight, or the part that is.
+func TestBrowserFitsWorkgroups(t *testing.T) {
+	t.Parallel()
+	rep := Report{Title: "pairs", Parts: []layout.Part{{Name: "gemm → all_to_all", Ops: []int32{1, 2}}}, Runs: []Named{
+		{Name: "bulk", Says: "turn the overlap off", Run: pairRun("bulk", 0)}, {Name: "fused", Run: pairRun("fused", 9000)},
+	}}
+	var got struct {
+		Both, One, Again, Part [2]float64
+		Title                  string
+	}
+	visit(t, render(t, rep), unfold+`
+const t = overlapse.workgroups, view = () => [t.view.start, t.view.end], out = {Both: view(), Title: t.lines[0].section.title};
+t.controls.runs[1].click();
+out.One = view();
+t.controls.runs[1].click();
+out.Again = view();
+t.zoomTo(10000, 20000);
+t.controls.runs[1].click();
+out.Part = view();
+return out;`, &got)
+	both, one := [2]float64{0, 99_000}, [2]float64{0, 90_000}
+	if got.Both != both || got.One != one || got.Again != both || got.Part != [2]float64{10_000, 20_000} {
+		t.Errorf("views %+v", got)
+	}
+	if want := "turn the overlap off · 90.00 µs"; got.Title != want {
+		t.Errorf("the title is %q, want %q", got.Title, want)
 	}
 }

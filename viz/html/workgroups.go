@@ -90,7 +90,7 @@ func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.
 		}
 		s := r.section(run, fmt.Sprintf("rank %d", v.Run.RankID(rank)))
 		s.Kernel, s.End, s.Time = part.Name, t.End, layout.Short(t.End)
-		s.Title = v.Name + " · " + layout.Short(t.End)
+		s.Title = s.Name + " · " + s.Time
 		if len(sections) > 0 {
 			s.Title += fmt.Sprintf(", %s against %s", difference(t.End, sections[0].End), sections[0].Name)
 		}

@@ -169,7 +169,8 @@ type launch struct {
 func (f Figure) pick(r *trace.Run) (k *launch, at, of int, err error) {
 	all := launches(r)[f.Rank]
 	if len(all) == 0 {
-		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", r.RankID(f.Rank))
+		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups: overlapse replay TRACE -o out --rank %d, then view out; or view a *_wg_trace.csv",
+			r.RankID(f.Rank), r.RankID(f.Rank))
 	}
 	most := slices.MaxFunc(all, func(a, b *launch) int {
 		return cmp.Or(cmp.Compare(a.senders, b.senders), cmp.Compare(a.workgroups, b.workgroups))

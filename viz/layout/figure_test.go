@@ -302,3 +302,24 @@ func TestFigureSlowest(t *testing.T) {
 		}
 	}
 }
+
+// Three lanes of ranges and more are below a heading that starts out closed; fewer are lanes of the rank.
+func TestAnnotationHeading(t *testing.T) {
+	for lanes, want := range map[int]string{2: "rank 0; annotations 0; annotations 1", 3: "rank 0; annotations (3); annotations 0; annotations 1; annotations 2"} {
+		var b trace.Builder
+		rank := b.AddRank(trace.Rank{})
+		for id := range lanes {
+			b.Add(trace.Span{
+				Kind: trace.Marker, End: 10, Name: b.Intern("range"), Parent: trace.None, Attr: trace.None,
+				Lane: b.Lane(trace.Lane{Kind: trace.Annotation, Rank: rank, ID: int64(id), Peer: trace.None}),
+			})
+		}
+		var got []string
+		for _, row := range New([]View{{Run: b.Finish(trace.Options{})}}).Rows {
+			got = append(got, row.Label)
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%d lanes: %s, want %s", lanes, strings.Join(got, "; "), want)
+		}
+	}
+}

@@ -285,6 +285,9 @@ func (m *model) compare() {
 	m.figure = m.figure && len(m.parts) > 0
 	if len(m.views) == 1 {
 		m.message = "there is one run only"
+		if len(m.choices) > 0 {
+			m.message += ": the key : lists what to replay beside it"
+		}
 	}
 }
 

@@ -141,7 +141,9 @@ type Settings struct {
 	Schedule     string  `json:"schedule,omitempty"`      // pipelines: order of the micro-batches on each stage
 	Microbatches int     `json:"microbatches,omitempty"`  // pipelines: micro-batches of a step
 	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
-	Carrier      string  `json:"carrier,omitempty"`       // what moves the bytes of collectives
+	Carrier      string  `json:"carrier,omitempty"`       // what moves the bytes of gathers
+	Sums         string  `json:"sums,omitempty"`          // the same of reduce-scatters and all-reduces
+	ScatterGroup string  `json:"scatter_group,omitempty"` // own: reduce-scatters have a communicator of their own
 	Copies       string  `json:"copies,omitempty"`        // ahead: copies from the host on a stream of their own
 	Order        string  `json:"order,omitempty"`
 	Policy       string  `json:"policy,omitempty"`

@@ -45,6 +45,7 @@ class Timeline {
 
   // show lays out the sections and rows that the filters let through.
   show(sections, most, detail) {
+    if (this.panel.firstRows) this.until(Math.max(1, ...sections.map((s) => s.end))); // kernels of workgroups are compared one by one
     this.lines = []; // {top, height, row} or {top, height, section, titles}
     this.shown = { width: this.stage.clientWidth, again: () => this.show(sections, most, detail) };
     let top = 0, run = null;
@@ -67,6 +68,12 @@ class Timeline {
     this.labels.replaceChildren(...this.lines.map((line) => this.label(line)));
     this.labels.style.cssText = `padding:${margin.top}px 0 ${this.bottom}px`;
     this.layout(true);
+  }
+
+  // until sets where the axis ends: all of it stays in sight.
+  until(end) {
+    if (this.view.end === this.end || this.view.end > end) this.view = { start: Math.min(this.view.start, end - 1), end };
+    this.end = end;
   }
 
   label(line) {

@@ -106,8 +106,9 @@ func layersOf(w *workload.Workload) []string {
 		kind trace.LaneKind
 	}
 	modules, stacked := make([]string, len(w.Run.Names)), stackedModules(w.Run.Names) // by name
+	ofStack := map[string]bool{}
 	for i, name := range w.Run.Names {
-		modules[i] = cmp.Or(stacked[i], layerName.FindString(name))
+		modules[i], ofStack[stacked[i]] = cmp.Or(stacked[i], layerName.FindString(name)), true
 	}
 	outer := make([]trace.Time, len(w.Run.Lanes)) // end of the last module of a stack, by lane
 	ranges := map[of][]trace.Span{}               // by start
@@ -138,9 +139,10 @@ func layersOf(w *workload.Workload) []string {
 	for id := range w.Ops {
 		op, row := &w.Ops[id], w.Rows[w.Ops[id].Rank]
 		device, host := ranges[of{row, trace.Annotation}], ranges[of{row, trace.HostThread}]
-		if layers[id] = cmp.Or(innermost(device, op.Start, op.End), innermost(host, op.Issued, op.Issued)); layers[id] == "" {
+		layers[id] = cmp.Or(innermost(device, op.Start, op.End), innermost(host, op.Issued, op.Issued))
+		if layers[id] == "" || ofStack[layers[id]] { // a part of the layer is computed again
 			if at := forward(w.Run.Spans[op.Span]); at >= 0 {
-				layers[id] = innermost(host, at, at)
+				layers[id] = cmp.Or(innermost(host, at, at), layers[id])
 			}
 		}
 		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {
@@ -155,19 +157,27 @@ const evaluates = "autograd::engine::evaluate_function: "
 
 // forwardOf tells when the operator began whose gradient a kernel or copy of the backward pass computes: the last operator before it
 // with the same number, as Kineto's arrows from forward to backward have it; -1: the work is of no backward pass, or this is unknown.
+// Threads count for themselves: what the backward pass computes again has numbers of its own, which only a pass within it goes back to.
 func forwardOf(run *trace.Run) func(trace.Span) trace.Time {
-	type node struct{ rank, sequence int32 }
+	type node struct {
+		rank, sequence int32
+		within         bool // a node of the backward pass
+	}
 	made, began := map[node]trace.Time{}, map[trace.SpanID]trace.Time{} // by evaluating span
+	passes := func(s trace.Span) bool { return strings.HasPrefix(run.NameOf(s), evaluates) }
 	for id, s := range run.Spans {
 		if s.Kind != trace.HostCall || int(s.Attr) < 0 || int(s.Attr) >= len(run.Calls) || run.Calls[s.Attr].Sequence == 0 {
 			continue
 		}
-		of := node{run.Lanes[s.Lane].Rank, run.Calls[s.Attr].Sequence}
-		if strings.HasPrefix(run.NameOf(s), evaluates) {
+		of := node{rank: run.Lanes[s.Lane].Rank, sequence: run.Calls[s.Attr].Sequence}
+		for p := s.Parent; p != trace.None && !of.within; p = run.Spans[p].Parent {
+			of.within = passes(run.Spans[p])
+		}
+		if passes(s) {
 			if at, ok := made[of]; ok {
 				began[trace.SpanID(id)] = at
 			}
-		} else if s.Parent == trace.None || !strings.HasPrefix(run.NameOf(run.Spans[s.Parent]), evaluates) {
+		} else if s.Parent == trace.None || !passes(run.Spans[s.Parent]) {
 			made[of] = s.Start // no MmBackward0 in it, which has the number too
 		}
 	}

@@ -63,8 +63,10 @@ func (r *Replayed) HTML() html.Report {
 			},
 		})
 	}
+	said := ""
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
 		changes, text := r.Changes(r.reference.Result.Run, best)
+		said = text + ". "
 		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
 			Name: changes.Name, Note: text, Run: changes,
 			Start: StartOf(r.workload, r.reference.Result.Run), CopyOf: CopiesOf(r.workload),
@@ -100,7 +102,7 @@ func (r *Replayed) HTML() html.Report {
 	}
 	if best >= 0 {
 		page := r.worksTable(best).HTML()
-		page.Folded = false
+		page.Folded, page.Note = false, said+page.Note // headings of timelines may cut what is said
 		rep.Tables = append(rep.Tables, page)
 	}
 	rep.Tables = append(rep.Tables, notes.HTML())

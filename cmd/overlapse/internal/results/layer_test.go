@@ -107,10 +107,13 @@ func TestLayersOfBackward(t *testing.T) {
 		event("cpu_op", "MmBackward0", "9", 501, 28, `"Sequence number":5,"Fwd thread id":1`) + kernel(3, 505, 600, "9") +
 		event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", "9", 540, 30, `"Sequence number":4,"Fwd thread id":1`) +
 		event("cpu_op", "MmBackward0", "9", 541, 28, `"Sequence number":4,"Fwd thread id":1`) + kernel(4, 545, 700, "9") +
+		event("cpu_op", "autograd::engine::evaluate_function: ReluBackward0", "9", 572, 7, `"Sequence number":4,"Fwd thread id":1`) +
+		event("python_function", "nn.Module: Part_0", "9", 573, 2, "") + event("cpu_op", "aten::mm", "9", 573, 2, `"Sequence number":5`) + kernel(6, 573, 760, "9") + // again
+		event("python_function", "nn.Module: Part_1", "9", 576, 2, "") + event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", "9", 576, 2, `"Sequence number":5`) + kernel(7, 576, 780, "9") +
 		event("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "9", 580, 30, "") + kernel(5, 585, 800, "9") + `{}]}`
 	run := must.Have(chrome.Read(strings.NewReader(in), chrome.Options{File: "a.json"}))(t)
 	w := must.Have(lift.Workload(run, lift.Options{}))(t)
-	if got, want := layersOf(w), []string{"Block_0", "Block_1", "Block_1", "Block_0", ""}; !slices.Equal(got, want) {
+	if got, want := layersOf(w), []string{"Block_0", "Block_1", "Block_1", "Block_0", "Block_0", "Part_0", ""}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

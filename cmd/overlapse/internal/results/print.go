@@ -70,8 +70,12 @@ func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 
 // printVerdict prints the sentences of the verdict, and behind each recommendation how to get it and what it changes.
 func (r *Replayed) printVerdict(con *cli.Console, why bool) {
-	for _, s := range r.Verdict.Sentences {
-		con.Say(s)
+	for k, s := range r.Verdict.Sentences {
+		say := con.Say
+		if k == 0 {
+			say = con.Head
+		}
+		say(s)
 		for i, v := range r.Verdict.Each() {
 			if v.Advice == nil || s != v.Advice.Said && s != v.Phase+" steps: "+v.Advice.Said {
 				continue
