@@ -55,9 +55,9 @@ const none = -1
 // last bounds times. Sums of two times below it do not overflow.
 const last int64 = 1 << 60
 
-// ExactPaths is the largest number of paths of a component that is solved exactly
+// exactPaths is the largest number of paths of a component that is solved exactly
 // at every change.
-const ExactPaths = 256
+const exactPaths = 256
 
 // Boundless is the rate of a flow without a limit.
 const Boundless = 1e15
@@ -142,7 +142,7 @@ type solving struct {
 // New returns a system without resources.
 func New(owner owner) *System {
 	return &System{
-		ExactPaths: ExactPaths, owner: owner, solving: solving{search: 2}, commits: 1,
+		ExactPaths: exactPaths, owner: owner, solving: solving{search: 2}, commits: 1,
 		approx: approx{alarm: none, staleSince: last},
 	}
 }
