@@ -235,7 +235,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		results.PrintRescaled(a.Console, found.Rescaled)
 	}
 	fmt.Fprintln(a.Out)
-	r.PrintEnd(a.Console, a.afterTuning(o, &found, len(workload.Pairs(w))))
+	fmt.Fprintf(a.Out, "next      %s\n", a.afterTuning(o, &found, len(workload.Pairs(w)))) // in one line, to be pasted
 	return o.failedError(found.Strategies)
 }
 

@@ -188,7 +188,8 @@ func (r *Replayed) title(tried int) string {
 	return strings.Join(parts, " · ")
 }
 
-// PrintFound prints the verdict of a search that tried some settings, with the lines to write; why adds other ways to get them.
+// PrintFound prints the verdict of a search that tried some settings, with the lines to write, and how far the model of this capture
+// is to be trusted; why adds other ways to get the change.
 func (r *Replayed) PrintFound(con *cli.Console, tried int, why bool) {
 	con.Say(r.title(tried))
 	fmt.Fprintln(con.Out)
@@ -196,6 +197,7 @@ func (r *Replayed) PrintFound(con *cli.Console, tried int, why bool) {
 	if r.Rescaled != nil {
 		con.Say(rescaledText(r.Rescaled))
 	}
+	r.printModel(con, "")
 }
 
 // capturedTimes says how many iterations were captured and what one takes in the captured schedule, of each phase, and whether
@@ -347,12 +349,6 @@ func (r *Replayed) why() (lines []string) {
 		lines = append(lines, isolationText(i))
 	}
 	return append(lines, r.basis()+" "+r.measured())
-}
-
-// PrintEnd prints how far the model of this capture is to be trusted, and the next step.
-func (r *Replayed) PrintEnd(con *cli.Console, next string) {
-	r.printModel(con, "")
-	printNext(con, next)
 }
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
