@@ -86,7 +86,8 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 		"with --threshold: tokens of a captured step's batch on one rank, where the trace does not tell; 0: as it tells")
 	f.Float64Var(&o.memory, "memory", 0, "GiB that a rank has: schedules that take more than the captured one and do not fit are refused; 0: any. Needs the capture's own memory (profile_memory=True), else only what a schedule takes more counts")
 	cli.DurationFlag(f, &o.within, "within", "time from the start of the command after which the search ends, such as 60s; 0: when nothing likely is left")
-	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, the reason of the verdict's probability, and other ways to get the change")
+	f.BoolVar(&o.why, "why", false,
+		"also print why settings do not apply, the reason of the verdict's probability, and other ways to get the change")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
 }
