@@ -218,18 +218,29 @@ func around(run *trace.Run, ranges []trace.Span) {
 // mostRanges is among how many ranges that began before it an operation's layer is sought.
 const mostRanges = 32
 
-// Changes is what an outcome changes of a run of the captured schedule, on the steps of its first row that applies.
+// Changes is what an outcome changes of a run of the captured schedule, on the steps of its first row that applies. The sentence ends
+// with the time in which a rank computes nothing, which is of no operation.
 func (r *Replayed) Changes(of *trace.Run, outcome int) (changes *trace.Run, said string) {
-	phase, steps := 0, plan.MeasuredSteps(r.workload)
+	phase, steps, between := 0, plan.MeasuredSteps(r.workload), ""
 	if row := r.rowOfOutcome(outcome); row != nil {
 		phase = row.phase
+		was := verdict.TimesOf(r.workload, r.reference.Of(phase))
+		unit := cli.UnitOf(was.Total())
+		say := func(state string, d trace.Time) {
+			if math.Abs(float64(d)) >= sameTime*float64(was.Total()) {
+				between += fmt.Sprintf("; %s %s %s", state, unit.Signed(d), unit.Name)
+			}
+		}
+		say("exposed communication", row.Times.Exposed()-was.Exposed())
+		say("idle", row.Times.Idle-was.Idle)
 	}
 	if of != r.workload.Run {
 		steps = plan.StepsOf(r.workload, of)
 	}
 	run := r.Outcomes[outcome].Result.Run
-	return overlap.ChangesOf(of.Ranks, operations(r.workload, of, steps.Of(phase)),
+	changes, said = overlap.ChangesOf(of.Ranks, operations(r.workload, of, steps.Of(phase)),
 		operations(r.workload, run, plan.StepsOf(r.workload, run).Of(phase)), r.reference.Of(phase).Expected)
+	return changes, said + between
 }
 
 // rowOfOutcome is the recommended row of an outcome, else its first one that applies; nil: none does.
