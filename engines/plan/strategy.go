@@ -151,8 +151,8 @@ type Param struct {
 	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
 	Ways     []Way                `json:"-"`                  // how to get another value than the default; nil: as ways.csv has it
 	// another value than the default moves the bytes of collectives by another kernel, or by copies
-	Replaces bool `json:"-"`
-	Alone    bool `json:"-"` // its ways are the whole schedule: those of the strategy are not needed
+	Replaces    bool `json:"-"`
+	WaysSuffice bool `json:"-"` // these ways give the schedule: Strategy.Ways are not needed as well
 
 	// Experimental: no measurement, claim or sample has another value than the default. Such a value is tried and
 	// shown where a user gives it, and never recommended (Selection.Experimental).

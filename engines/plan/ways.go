@@ -184,7 +184,7 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 	}
 	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool {
 		of := func(op trace.CollectiveOp) bool { return slices.Contains(p.Ops, op) }
-		return p.Alone && set(p) && (p.Ops == nil || slices.ContainsFunc(t.Ops, of))
+		return p.WaysSuffice && set(p) && (p.Ops == nil || slices.ContainsFunc(t.Ops, of))
 	})
 	overlapped := func(op trace.CollectiveOp) bool { return slices.Contains(t.Overlapped, op) } // only settings move these
 	moved := slices.DeleteFunc(slices.Clone(t.Ops), overlapped)

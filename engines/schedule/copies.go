@@ -20,7 +20,7 @@ const (
 // copiesParam is how copies from the host are made, which edit.Pinned and edit.Ahead write.
 var copiesParam = plan.Param{
 	Name: "copies", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, copiesPinned, copiesAhead, copiesBatch},
-	Keep: true, Alone: true, Measured: []string{plan.AsCaptured, copiesPinned, copiesAhead, copiesBatch},
+	Keep: true, WaysSuffice: true, Measured: []string{plan.AsCaptured, copiesPinned, copiesAhead, copiesBatch},
 	Doc: "copies from the host's memory; pinned: from pinned memory, without a wait of the host; ahead: on a stream of their own, " +
 		"each group during the kernels before those that use it; batch: those with which an iteration begins, during the iteration before",
 	Costs: "the host's memory pinned, and a second buffer for what is copied ahead",

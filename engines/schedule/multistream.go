@@ -31,12 +31,12 @@ var Multistream = plan.Strategy{
 		keepParam, scatterGroupParam,
 		{
 			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; a step of inference that is one chain is split into so many batches; 0: as captured",
-			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains", Alone: true,
+			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains", WaysSuffice: true,
 		},
 		{
 			Name: "schedule", Default: pipelineSchedules[0], Choices: pipelineSchedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc:   "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b",
-			Costs: "gpipe: activations of all micro-batches; interleaved: more messages", Alone: true,
+			Costs: "gpipe: activations of all micro-batches; interleaved: more messages", WaysSuffice: true,
 			Measured: []string{"captured", "gpipe", "1f1b", "interleaved", "zb"},
 		},
 		{

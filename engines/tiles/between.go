@@ -167,7 +167,7 @@ func leaveBeside(pl *plan.Planner) {
 					continue
 				}
 				of := fmt.Sprintf("%d×%d×%d and %d×%d×%d (%s)", a.Shape.M, a.Shape.N, a.Shape.K, b.Shape.M, b.Shape.N, b.Shape.K,
-					workload.Short(t.fused[0].Name))
+					workload.FunctionName(t.fused[0].Name))
 				at := slices.IndexFunc(savings, func(s *saving) bool { return s.of == of })
 				if at < 0 {
 					at, savings = len(savings), append(savings, &saving{of: of})
@@ -207,11 +207,11 @@ func noGEMMs(w *workload.Workload) string {
 			continue
 		case !workload.Multiplies(op):
 			if op.Kind == trace.Compute && other == "" && op.Shape.Kind == workload.NoShape && workload.ClassOf(op.Name) == workload.ClassUnknown {
-				other = workload.Short(op.Name)
+				other = workload.FunctionName(op.Name)
 			}
 			continue
 		case op.Shape.Kind == workload.NoShape && without == "":
-			without, graph = workload.Short(op.Name), op.Graph
+			without, graph = workload.FunctionName(op.Name), op.Graph
 		}
 		if a := last[op.Rank]; a != nil && why == "" {
 			why = apart(w, a, op)
@@ -238,13 +238,14 @@ func apart(w *workload.Workload, a, b *workload.Op) string {
 	for id := a.ID + 1; id < b.ID; id++ {
 		op := &w.Ops[id]
 		if op.Collective >= 0 {
-			return fmt.Sprintf("an %s lies between %s and %s", w.Collectives[op.Collective].Op, workload.Short(a.Name), workload.Short(b.Name))
+			return fmt.Sprintf("an %s lies between %s and %s", w.Collectives[op.Collective].Op,
+				workload.FunctionName(a.Name), workload.FunctionName(b.Name))
 		}
 		if op.Dense {
-			return fmt.Sprintf("%s lies between %s and %s, and works on whole matrices", workload.Short(op.Name),
-				workload.Short(a.Name), workload.Short(b.Name))
+			return fmt.Sprintf("%s lies between %s and %s, and works on whole matrices", workload.FunctionName(op.Name),
+				workload.FunctionName(a.Name), workload.FunctionName(b.Name))
 		}
 	}
-	return fmt.Sprintf("%s writes %d×%d, and %s reads %d×%d", workload.Short(a.Name), a.Shape.M, a.Shape.N,
-		workload.Short(b.Name), b.Shape.M, b.Shape.K)
+	return fmt.Sprintf("%s writes %d×%d, and %s reads %d×%d", workload.FunctionName(a.Name), a.Shape.M, a.Shape.N,
+		workload.FunctionName(b.Name), b.Shape.M, b.Shape.K)
 }

@@ -127,7 +127,7 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 		}
 		if _, ok := plan.CoverOf(op); !ok {
 			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})",
-				workload.Short(op.Name))
+				workload.FunctionName(op.Name))
 		}
 	}
 	c, _ := plan.CoverOf(first)

@@ -287,9 +287,11 @@ func startCause(path []replay.Segment, before replay.Segment, flags *program.Fla
 			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, trace.Micros(g.Waited),
 				flags.Name(g.Flag), before.Rank)
 		case g.Step == replay.Placed && before.Name != "" && before.Name != g.Name:
-			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, trace.Micros(g.Waited), workload.Short(before.Name))
+			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, trace.Micros(g.Waited),
+				workload.FunctionName(before.Name))
 		case g.Step == replay.Served && before.Name != "":
-			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, trace.Micros(g.Waited), workload.Short(before.Name))
+			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, trace.Micros(g.Waited),
+				workload.FunctionName(before.Name))
 		}
 		before = g
 	}

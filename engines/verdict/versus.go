@@ -83,7 +83,7 @@ func (v *versus) Sentence() string {
 			if v.Late > 0 {
 				late = fmt.Sprintf(": its workgroups found slots up to %s late", trace.Micros(v.Late))
 			}
-			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer%s)", workload.Short(v.Names[n-1].What), trace.Micros(v.Names[n-1].Time), late)
+			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer%s)", workload.FunctionName(v.Names[n-1].What), trace.Micros(v.Names[n-1].Time), late)
 		}
 	}
 	if len(words) == 0 {

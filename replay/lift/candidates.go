@@ -39,10 +39,10 @@ func (t *search) passLight(op *workload.Op, want size) {
 	t.between = append(t.between, op.ID)
 	if output(op).agree(want) > 0 {
 		t.confidence *= throughSame
-		t.evidence = append(t.evidence, fmt.Sprintf("through %s, of the same size", workload.Short(op.Name)))
+		t.evidence = append(t.evidence, fmt.Sprintf("through %s, of the same size", workload.FunctionName(op.Name)))
 	} else {
 		t.confidence *= throughOther
-		t.evidence = append(t.evidence, fmt.Sprintf("through %s", workload.Short(op.Name)))
+		t.evidence = append(t.evidence, fmt.Sprintf("through %s", workload.FunctionName(op.Name)))
 	}
 }
 
@@ -98,7 +98,7 @@ func (f *finder) producer(c *workload.Op) candidate {
 		}
 		t.heavy++
 		t.confidence *= pastHeavy
-		t.evidence = append(t.evidence, fmt.Sprintf("past %s, whose output has another size", workload.Short(op.Name)))
+		t.evidence = append(t.evidence, fmt.Sprintf("past %s, whose output has another size", workload.FunctionName(op.Name)))
 		return candidate{}, t.heavy <= maxHeavy
 	})
 }

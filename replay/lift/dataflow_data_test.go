@@ -188,7 +188,7 @@ func reaches(w *workload.Workload, from, to int32) bool {
 func anyOrder(w *workload.Workload) map[string]int {
 	name := func(id int32) string {
 		op := &w.Ops[id]
-		s := fmt.Sprint(op.Rank, " ", op.Step, " ", workload.Short(op.Name))
+		s := fmt.Sprint(op.Rank, " ", op.Step, " ", workload.FunctionName(op.Name))
 		if op.Collective >= 0 {
 			s += fmt.Sprint(" ", w.Collectives[op.Collective].Bytes)
 		}

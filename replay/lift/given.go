@@ -115,7 +115,7 @@ func parsePattern(text string) opPattern {
 
 // called reports whether a user means a kernel: by its whole name, or as messages or tables have it.
 func called(kernelName, name string) bool {
-	return kernelName == name || workload.Short(kernelName) == name || trace.Short(kernelName) == name
+	return kernelName == name || workload.FunctionName(kernelName) == name || trace.Short(kernelName) == name
 }
 
 // find lists the ops of a rank that a pattern means, ascending.

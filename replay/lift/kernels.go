@@ -241,7 +241,7 @@ func lookUp[T any](given map[string]T, name string, k trace.Setup) (v T, ok bool
 		return v, false
 	}
 	wgs := fmt.Sprint("@", k.WGs())
-	for _, called := range [...]string{name, workload.Short(name), trace.Short(name)} {
+	for _, called := range [...]string{name, workload.FunctionName(name), trace.Short(name)} {
 		for _, key := range [...]string{called + wgs, called} {
 			if v, ok = given[key]; ok {
 				return v, true

@@ -94,7 +94,7 @@ func report(w *workload.Workload) []byte {
 			break
 		}
 		fmt.Fprintf(&b, "kernel %d× %s %s: median %d ns, %q, %d workgroups, %d tiles %s %s (%s)\n",
-			k.Count, k.Kind, workload.Short(k.Name), k.MedianNs, k.Shape, k.Workgroups, k.Tiles, k.Tile, k.Schedule, k.Evidence)
+			k.Count, k.Kind, workload.FunctionName(k.Name), k.MedianNs, k.Shape, k.Workgroups, k.Tiles, k.Tile, k.Schedule, k.Evidence)
 	}
 	for _, c := range s.Collectives {
 		fmt.Fprintf(&b, "collective %d× %s of %d bytes, %d paired, group %q, %d ranks, %d channels: transfer %d ns, skew %d to %d ns (%s)\n",
@@ -102,7 +102,7 @@ func report(w *workload.Workload) []byte {
 	}
 	for _, p := range s.Pairs {
 		fmt.Fprintf(&b, "pair %d× %s: %s, %s; %d bytes, confidence %.2f (%s)\n",
-			p.Count, p.Direction, workload.Short(p.First), workload.Short(p.Second), p.Bytes, p.Confidence, strings.Join(p.Evidence, "; "))
+			p.Count, p.Direction, workload.FunctionName(p.First), workload.FunctionName(p.Second), p.Bytes, p.Confidence, strings.Join(p.Evidence, "; "))
 	}
 	for _, st := range s.Steps {
 		fmt.Fprintf(&b, "step %s: %d ops, %d ns\n", st.Name, st.Ops, st.MedianNs)

@@ -226,7 +226,7 @@ func (l *lifter) noteUnknownCommunication() {
 			looks[s.Name] = yes
 		}
 		if yes {
-			spent[workload.Short(l.Run.NameOf(s))] += s.Dur()
+			spent[workload.FunctionName(l.Run.NameOf(s))] += s.Dur()
 			count++
 		}
 	}

@@ -147,8 +147,8 @@ func NameHas(name string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// Short is the short form of a kernel's name.
-func Short(name string) string {
+// FunctionName is the name of a kernel's function, without its arguments, in at most 60 bytes (trace.Short also has its tile).
+func FunctionName(name string) string {
 	const most = 60
 	name = trace.Signature(name)
 	if i := strings.IndexAny(name, "(<"); i > 0 {

@@ -105,7 +105,10 @@ func table() []format {
 			name: "workgroup trace (*_wg_trace.csv)", of: "workgroups (*_wg_trace.csv)",
 			extensions: []string{".csv"}, sniff: header("workgroup_id"), read: plain(rocprof.ReadWG),
 		},
-		{name: "tar archive of these (.tar, .tar.gz, .tgz)", of: "archives", extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar},
+		{
+			name: "tar archive of these (.tar, .tar.gz, .tgz)", of: "archives",
+			extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar,
+		},
 		{
 			name: "rocprof of any version (.csv)", of: "rocprof", extensions: []string{".csv"},
 			sniff: func(head []byte, _ string) bool { return rocprof.IsCSV(head) }, read: readRocprofCSV,

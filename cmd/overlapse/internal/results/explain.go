@@ -184,7 +184,7 @@ const longPath = 8
 func mostOf(names []verdict.Part, of trace.Time) string {
 	brief := slices.Clone(names)
 	for i := range brief {
-		brief[i].What = guard.Line(workload.Short(brief[i].What))
+		brief[i].What = guard.Line(workload.FunctionName(brief[i].What))
 	}
 	return partsOf(brief, of, 5)
 }
@@ -215,13 +215,13 @@ func ranksOf(ranks []int) string {
 }
 
 func namesOf(l verdict.Link) string {
-	names := guard.Line(workload.Short(l.Names[0].What))
+	names := guard.Line(workload.FunctionName(l.Names[0].What))
 	if l.Launches > 1 {
 		names += fmt.Sprintf(" ×%d", l.Launches)
 	}
 	switch n := len(l.Names); {
 	case n == 2:
-		names += " and " + guard.Line(workload.Short(l.Names[1].What))
+		names += " and " + guard.Line(workload.FunctionName(l.Names[1].What))
 	case n > 2:
 		names += fmt.Sprintf(" and %d more", n-1)
 	}
