@@ -226,7 +226,7 @@ const (
 // schedule that is replayed as captured do not change (rule P1).
 func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	clock := plan.ClockOf(w, &o.Machine, sc, plan.Changes{})
-	asCaptured := o.Strategy.Exact && plan.WasMeasured(w) && sc.Clock == plan.CapturedClock
+	asCaptured := o.Strategy.Kind == plan.Exact && plan.WasMeasured(w) && sc.Clock == plan.CapturedClock
 	switch {
 	case asCaptured:
 		sc.Pace = 0
@@ -312,7 +312,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		sc.HostBound = true
 		return o.simulate(w, sc, opts)
 	}
-	if o.Strategy.Bound && !o.Strategy.Exact { // overlapping iterations count by the mean
+	if o.Strategy.Kind == plan.Bound { // overlapping iterations count by the mean
 		o.Time = min(o.Time, steps.Mean())
 	}
 	return pl.Program, nil
@@ -323,7 +323,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 func (o *Outcome) cannotRun() string {
 	why := "cannot run: " + o.Err.Error()
 	var deadlock *replay.DeadlockError
-	if o.Strategy.Exact && errors.As(o.Err, &deadlock) {
+	if o.Strategy.Kind == plan.Exact && errors.As(o.Err, &deadlock) {
 		why += " (the trace lacks operations, or its collectives are matched wrongly, as the job itself went on: see the notes of overlapse inspect, and capture the same steps on all ranks)"
 	}
 	return why

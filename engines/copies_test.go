@@ -58,7 +58,45 @@ func TestCopiesAhead(t *testing.T) {
 		}
 	}
 	if w := plantest.LiftSample(t, "fsdp-step"); edit.Ahead(w, false) != w {
-		t.Error("copies move beside collectives")
+		t.Error("copies move by layers beside collectives")
+	}
+}
+
+// The batch of a step that reduces gradients is copied during the step before: the steps take less by at most the copies, and the
+// collectives are the same. Without copies in front of steps the workload is itself (rule W28).
+func TestBatchesBesideCollectives(t *testing.T) {
+	w, m := plantest.LiftSample(t, "ddp-step"), plantest.H200(t, 2)
+	if edit.Ahead(w, true) != w {
+		t.Error("steps without copies change")
+	}
+	var copied trace.Time // by each rank
+	for rank, ids := range w.Ranks {
+		began := map[int32]int{}
+		for i, id := range ids {
+			op := &w.Ops[id]
+			if began[op.Step]++; began[op.Step] > 4 { // two kernels, a fill and the first GEMM
+				continue
+			}
+			s := &w.Run.Spans[op.Span]
+			op.Kind, s.Kind, s.Attr = trace.Copy, trace.Copy, int32(len(w.Run.Copies))
+			w.Run.Copies = append(w.Run.Copies, trace.CopyAttr{Dir: trace.HostToDevice, Bytes: 1 << 20})
+			copied += op.Dur() / trace.Time(len(w.Ranks))
+			w.Hosts[rank].Issues[i].Work = 0 // the host makes nothing that it copies
+		}
+	}
+	moved := edit.Ahead(w, true)
+	if moved == w || len(moved.Collectives) != len(w.Collectives) {
+		t.Fatalf("%d collectives, want %d behind copies that move", len(moved.Collectives), len(w.Collectives))
+	}
+	for i := range w.Collectives {
+		was, now := &w.Collectives[i], &moved.Collectives[i]
+		if was.Op != now.Op || was.Bytes != now.Bytes || len(was.Members) != len(now.Members) || now.Transfer() < was.Transfer()*99/100 {
+			t.Errorf("collective %d: %v of %d bytes in %d, want %v of %d in %d", i, now.Op, now.Bytes, now.Transfer(), was.Op, was.Bytes, was.Transfer())
+		}
+	}
+	outs := must.Have(engines.Compare(w, m, enginetest.MustParse(t, "captured,multistream:copies=batch"), plan.Scenario{}, replay.Options{}, nil))(t)
+	if less := float64(outs[0].Expected-outs[1].Expected) / float64(copied/2); outs[1].Why != "" || less > 1.01 || less < 0.5 {
+		t.Errorf("less by %.2f of the copies, want 0.5 to 1; %s", less, outs[1].Why)
 	}
 }
 

@@ -120,7 +120,7 @@ func memoryIsOneAccount(t *testing.T, w *workload.Workload, out engines.Outcome)
 			total += x.Bytes
 		}
 	}
-	updates := out.Strategy.Future && out.Machine.GPU.UpdateCost() > 1 // a byte that is added takes more than a byte of memory
+	updates := out.Strategy.Kind == plan.Future && out.Machine.GPU.UpdateCost() > 1 // a byte that is added takes more than a byte of memory
 	for _, u := range out.Result.Usage {
 		taken := 0.0
 		for i, share := range u.Shares {

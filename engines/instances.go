@@ -312,10 +312,10 @@ func SlowdownOf(w *workload.Workload) (s Slowdown) {
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		early[c.Group] = slices.ContainsFunc(beside.with[i], func(c workload.CoRun) bool { return met[c.Op] }) || early[c.Group]
-		if early[c.Group] && !c.Part {
+		if early[c.Group] && !c.Earlier {
 			s.Collectives[c.Op]++
 		}
-		early[c.Group] = early[c.Group] && c.Part
+		early[c.Group] = early[c.Group] && c.Earlier
 	}
 	s.Time /= trace.Time(max(1, n) * max(1, w.Captured))
 	return s

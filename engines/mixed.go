@@ -93,14 +93,15 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 func (c *PairChoice) choose(base trace.Time, whole bool) {
 	c.Best = -1
 	for _, out := range c.Outcomes {
-		if out.Why == "" && out.Strategy.Plain && out.Strategy.String(out.Values) == "" {
+		if out.Why == "" && out.Strategy.Kind == plan.Plain && out.Strategy.String(out.Values) == "" {
 			base = min(base, out.Expected)
 		}
 	}
 	least := base - trace.Time(worthwhile*float64(base))
 	for i, out := range c.Outcomes {
-		e := out.Strategy
-		if out.Why == "" && out.Expected < least && !e.Bound && !e.Future && !out.Experimental() && (whole || !e.Loop) {
+		switch e := out.Strategy; {
+		case out.Why != "" || out.Expected >= least || out.Experimental() || e.Loop && !whole:
+		case e.Kind != plan.Exact && e.Kind != plan.Bound && e.Kind != plan.Future:
 			c.Best, least = i, out.Expected
 		}
 	}

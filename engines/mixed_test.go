@@ -38,7 +38,7 @@ func TestComparePairs(t *testing.T) {
 			t.Errorf("kind %d has %d pairs, not one an iteration", k+1, len(c.Rows))
 		}
 		for i, out := range c.Outcomes {
-			if c.Best == i && (out.Strategy.Bound || out.Strategy.Loop || out.Why != "" || out.Time >= base.Time) {
+			if c.Best == i && (out.Strategy.Kind == plan.Bound || out.Strategy.Kind == plan.Exact || out.Strategy.Loop || out.Why != "" || out.Time >= base.Time) {
 				t.Errorf("kind %d: %s was chosen at %d ns against %d", k+1, out.Strategy.Name, out.Time, base.Time)
 			}
 		}
@@ -83,7 +83,7 @@ func TestOnPairs(t *testing.T) {
 func TestPlansBesideOthers(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
 	for _, e := range engines.All() {
-		if e.Bound || e.Loop || e.Future {
+		if e.Kind == plan.Bound || e.Kind == plan.Exact || e.Loop || e.Kind == plan.Future {
 			continue
 		}
 		pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)

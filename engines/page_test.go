@@ -58,10 +58,10 @@ func overview() string {
 	for _, e := range engines.All() {
 		effort := ""
 		switch {
-		case e.Future:
+		case e.Kind == plan.Future:
 			effort = "hardware that no GPU has"
-		case e.Exact:
-		case e.Bound:
+		case e.Kind == plan.Exact:
+		case e.Kind == plan.Bound:
 			effort = "none: a bound"
 		default:
 			var all []string
@@ -126,7 +126,7 @@ func tablesOf(e plan.Strategy) string {
 			row("`"+p.Name+"`", p.Default, values, tuned, measured, meaning)
 		}
 	}
-	if e.Bound {
+	if e.Kind == plan.Bound || e.Kind == plan.Exact {
 		return b.String()
 	}
 	b.WriteString("\n")

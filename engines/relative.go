@@ -93,7 +93,8 @@ func sameProgram(w *workload.Workload, base []ran, run *trace.Run) bool {
 
 // isRelative reports whether the time of the outcome is relative to the simulated captured schedule's.
 func (o *Outcome) isRelative(w *workload.Workload) bool {
-	return !o.Strategy.Exact && !o.Strategy.Bound && plan.WasMeasured(w) && w.Isolation != nil && w.Isolation.Memo != nil
+	k := o.Strategy.Kind
+	return k != plan.Exact && k != plan.Bound && plan.WasMeasured(w) && w.Isolation != nil && w.Isolation.Memo != nil
 }
 
 // base simulates the captured schedule as measured and with interference, once for a scenario.

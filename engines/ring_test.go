@@ -54,3 +54,22 @@ func TestRingAttention(t *testing.T) {
 		}
 	}
 }
+
+// Ulysses' all-to-alls lie between GEMMs and attention: strategies split and fuse them, and none hides more than they take.
+func TestUlysses(t *testing.T) {
+	const file = "../samples/workloads/ulysses.yaml"
+	text := must.Have(os.ReadFile(file))(t)
+	m := plantest.H200(t, 4)
+	run := must.Have(must.Have(operator.Parse(strings.NewReader(string(text)), file, nil))(t).Run(m))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
+	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,ideal,multistream,decompose,fused,onesided"), plan.Scenario{}, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := outs[1].ChangeFrom(outs[0].Expected)
+	for _, out := range outs[2:] {
+		if change := out.ChangeFrom(outs[0].Expected); out.Why != "" || change < bound {
+			t.Errorf("%s: %+.1f %%, want at least %+.1f; %s", out, 100*change, 100*bound, out.Why)
+		}
+	}
+}

@@ -144,7 +144,7 @@ func TestNobodyNamesStrategies(t *testing.T) {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				name, err := strconv.Unquote(lit.Value)
 				mine := strings.HasSuffix(dir, "/"+name) || slices.Contains(strings.Fields(own[dir]), name)
-				if e, ok := engines.Named(name); err == nil && ok && !e.Exact && !mine {
+				if e, ok := engines.Named(name); err == nil && ok && e.Kind != plan.Exact && !mine {
 					t.Errorf("%s has the name %q: use a property of plan.Strategy; a strategy's own folder has its name", path, name)
 				}
 			}

@@ -12,6 +12,9 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
+// exactPaths is the size of a component up to which rates are exact.
+var exactPaths = fluid.New(nil).ExactPaths
+
 // drawExchangeProgram is an exchange by puts, or by stores of so many workgroups.
 func drawExchangeProgram(t *rapid.T) (machine.Machine, *program.Program) {
 	m, bytes := drawExchange(t)
@@ -164,7 +167,7 @@ func TestApproxIsNearlyExact(t *testing.T) {
 			m.Network.Topology = c.topology
 			share := uneven(c.gpus, 1e6, spread)
 			exact, _ := tookWith(t, &m, allToAll(c.gpus, share), c.gpus*c.gpus)
-			got, a := tookWith(t, &m, allToAll(c.gpus, share), fluid.ExactPaths)
+			got, a := tookWith(t, &m, allToAll(c.gpus, share), exactPaths)
 			if bound := program.Time(least(m, share)); got < bound || exact < bound {
 				t.Errorf("%+v: %d ns, exactly %d; the fullest link is busy for %d", c, got, exact, bound)
 			}
@@ -212,8 +215,8 @@ func TestApproxServesNewPaths(t *testing.T) {
 	}{{32, 2, 30_000, 500}, {32, 4, 10_000, 100}, {24, 4, 100_000, 2000}} {
 		m, p := torus(c.gpus), putSlices(c.gpus, c.slices, c.each, c.compute)
 		exact, _ := tookWith(t, &m, p, c.gpus*c.gpus)
-		got, a := tookWith(t, &m, p, fluid.ExactPaths)
-		if a.Paths <= fluid.ExactPaths {
+		got, a := tookWith(t, &m, p, exactPaths)
+		if a.Paths <= exactPaths {
 			t.Fatalf("%+v: components of %d paths at most", c, a.Paths)
 		}
 		if off := math.Abs(float64(got-exact)) / float64(exact); off > mostOff || off > a.Error || a.Error > .05 {

@@ -18,7 +18,7 @@ func big(gpus int) machine.Machine {
 		Name: "big", GPUs: gpus,
 		GPU: machine.GPU{
 			CUs: q(132), Threads: q(2048), Registers: q(65536), Shared: q(233472),
-			SharedSpare: q(1024), WGs: q(32), Memory: q(4.2e12),
+			SharedSpare: q(1024), WGs: q(32), MemoryRates: machine.MemoryRates{Memory: q(4.2e12)},
 		},
 		Fabric: machine.Fabric{Topology: machine.Switch, Egress: q(381e9), Ingress: q(381e9), Latency: q(1.5e-6)},
 	}
@@ -123,7 +123,7 @@ func embedding(gpus, tiles, wgs int, even bool) *program.Program {
 	each := tiles / gpus
 	for g := range gpus {
 		k := &program.Kernel{
-			Name: "embedding", WGs: wgs, Tiles: tiles, Owned: -1, Kind: trace.Compute, Pipe: .125,
+			Name: "embedding", WGs: wgs, Tiles: tiles, Owned: -1, Kind: trace.Compute, Sharing: program.Sharing{Pipe: .125},
 			Footprint: program.Footprint{Threads: 256, Registers: 32},
 		}
 		k.Recipe = func(tile int, buf []program.Phase) []program.Phase {

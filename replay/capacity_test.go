@@ -27,7 +27,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSim(&m, p, Options{})
-		s.flows.ExactPaths = rapid.SampledFrom([]int{fluid.ExactPaths, 1}).Draw(t, "exact paths")
+		s.flows.ExactPaths = rapid.SampledFrom([]int{exactPaths, 1}).Draw(t, "exact paths")
 		n := newNaive(m, p)
 		ends := 0
 		for more := true; more; more = s.next() {

@@ -54,7 +54,7 @@ func TestLevelRisesOverLimits(t *testing.T) {
 func TestContendedEqualsNaive(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawContended(t)
-		m := machine.Machine{Name: "contended", GPUs: 1, GPU: machine.GPU{CUs: q(4), Threads: q(8), WGs: q(8), Memory: q(40e9)}}
+		m := machine.Machine{Name: "contended", GPUs: 1, GPU: machine.GPU{CUs: q(4), Threads: q(8), WGs: q(8), MemoryRates: machine.MemoryRates{Memory: q(40e9)}}}
 		naive := runNaive(m, p)
 		r, err := Simulate(m, p, Options{Level: Workgroups, Usage: true})
 		if err != nil {

@@ -59,7 +59,7 @@ func TestPriorityOnH100(t *testing.T) {
 	m := machinetest.Load(t, "h100:1")
 	lasting := func(name string, wgs, threads, shared int, least, more trace.Time) program.Command {
 		return program.Command{Op: program.Launch, Kernel: &program.Kernel{
-			Name: name, Kind: trace.Compute, WGs: wgs, Pipe: 0.01, Footprint: program.Footprint{Threads: threads, Registers: 16, Shared: shared},
+			Name: name, Kind: trace.Compute, WGs: wgs, Sharing: program.Sharing{Pipe: 0.01}, Footprint: program.Footprint{Threads: threads, Registers: 16, Shared: shared},
 			Recipe: func(wg int, buf []program.Phase) []program.Phase {
 				return append(buf, program.Phase{Op: program.Work, Time: least + more*trace.Time(uint32(wg)*2654435761%997)/997})
 			},

@@ -18,7 +18,7 @@ func q(v float64) machine.Quantity { return machine.Quantity{Value: v} }
 func small(gpus, cus int) machine.Machine {
 	return machine.Machine{
 		Name: "small", GPUs: gpus,
-		GPU:    machine.GPU{CUs: q(float64(cus)), Threads: q(8), WGs: q(8), Memory: q(1000e9)},
+		GPU:    machine.GPU{CUs: q(float64(cus)), Threads: q(8), WGs: q(8), MemoryRates: machine.MemoryRates{Memory: q(1000e9)}},
 		Fabric: machine.Fabric{Topology: machine.Switch, Egress: q(100e9), Ingress: q(100e9)},
 	}
 }

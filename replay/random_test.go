@@ -19,8 +19,7 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 		Name: "drawn", GPUs: gpus,
 		GPU: machine.GPU{
 			CUs: scarce("CUs", 1, 2, 3), Threads: q(8), WGs: scarce("WGs", 2, 8),
-			Registers: scarce("registers", 0, 24), Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
-			CacheRate: scarce("cache", 0, 60e9), Update: scarce("update", 0, 2),
+			Registers: scarce("registers", 0, 24), Shared: q(100), SharedSpare: q(1), MemoryRates: machine.MemoryRates{Memory: scarce("memory", 0, 40e9, 900e9), CacheRate: scarce("cache", 0, 60e9), Update: scarce("update", 0, 2)},
 		},
 		Fabric: machine.Fabric{
 			Topology: drawTopology(t), Egress: scarce("egress", 0, 10e9, 30e9), Ingress: scarce("ingress", 0, 10e9, 20e9),
@@ -105,12 +104,7 @@ func drawCommand(t *rapid.T, gpus int, name string) program.Command {
 		Name: name, WGs: rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 7, 10}).Draw(t, "wgs"),
 		Kind:      rapid.SampledFrom([]trace.Kind{trace.Compute, trace.Collective}).Draw(t, "kind"),
 		Footprint: program.Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
-		Lag:       rapid.SampledFrom([]float64{0, 0, .1}).Draw(t, "lag"),
-		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
-		Matrix:    rapid.Bool().Draw(t, "matrix"),
-		Channels:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "slowed by channels"),
-		Fed:       rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "fed"),
-		Onset:     rapid.SampledFrom([]float64{0, .25, 1}).Draw(t, "onset"),
+		Sharing:   program.Sharing{Lag: rapid.SampledFrom([]float64{0, 0, .1}).Draw(t, "lag"), Pipe: rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"), Matrix: rapid.Bool().Draw(t, "matrix"), Channels: rapid.SampledFrom([]bool{false, false, true}).Draw(t, "slowed by channels"), Fed: rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "fed"), Onset: rapid.SampledFrom([]float64{0, .25, 1}).Draw(t, "onset")},
 		Free:      rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "free"),
 	}
 	k.CommShare = rapid.SampledFrom([]float64{0, 0, 0, .05, .6}).Draw(t, "share for communication")

@@ -188,17 +188,39 @@ type sim struct {
 	gpus    []gpu
 	groups  groups   // of CUs, on every GPU
 	streams []stream // of all GPUs, by rank
-	flags   []flag
-	posts   arena[post]
-	puts    [][]channel    // by source and destination; nil for pairs without puts
-	nics    []program.Time // when each NIC can take its next message
-	flagged []program.Time // by GPU: earliest time of its next flag to a peer
+	signals
 	kernels arena[launch]
 	wgs     arena[workgroup]
 	batches arena[batch]
 	kept    [][]program.Phase // by workgroup, for workgroups that keep their phases
 	script  script
+	present
 
+	launches int32 // number so far
+	makespan program.Time
+	observers
+	err error
+}
+
+// observers record what happens; they change nothing of it.
+type observers struct {
+	ledger ledger
+	record recorder
+	causes *causes // nil: not recorded
+	meter  *meter  // nil: not recorded
+}
+
+// signals are the flags, and what is under way to them.
+type signals struct {
+	flags   []flag
+	posts   arena[post]
+	puts    [][]channel    // by source and destination; nil for pairs without puts
+	nics    []program.Time // when each NIC can take its next message
+	flagged []program.Time // by GPU: earliest time of its next flag to a peer
+}
+
+// present is the state of one instant.
+type present struct {
 	queue        []actor // actors of this instant, in order
 	head         int     // index of the next one in queue
 	due          []int64 // numbers of actors whose timers are due; some may be outdated
@@ -208,14 +230,6 @@ type sim struct {
 	entry        []actor // flows that begin in this instant
 	pipesChanged []cuRef // CUs whose load changed in this instant
 	interfered   []int32 // GPUs on which work began or ended in this instant
-
-	launches int32 // number so far
-	makespan program.Time
-	ledger   ledger
-	record   recorder
-	causes   *causes // nil: not recorded
-	meter    *meter  // nil: not recorded
-	err      error
 }
 
 func newSim(m *machine.Machine, p *program.Program, o Options) *sim {

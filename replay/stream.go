@@ -132,24 +132,34 @@ type launch struct {
 
 	occupies int64 // CU share of one working workgroup, same units
 
-	command      *program.Command
-	stream       int32
+	command *program.Command
+	stream  int32
+	placing
+	ready   program.Time
+	gone    int   // workgroups that have left
+	checked bool  // Kernel.Each
+	laneSet int32 // of a persistent kernel: index of its lanes among those running on the GPU
+	recorded
+}
+
+// placing is how far the workgroups of a launch have got slots, and what they need.
+type placing struct {
 	priority     int
 	need         program.CUResources
-	ready        program.Time
 	full         program.Time // when its last workgroup was placed
 	placed       int          // workgroups that have started
-	gone         int          // workgroups that have left
 	fresh        bool
-	checked      bool    // Kernel.Each
 	cluster      int     // workgroups placed together; 0: no clusters
 	clusterOrder []int32 // order in which clusters start; nil: by number
-	laneSet      int32   // of a persistent kernel: index of its lanes among those running on the GPU
-	holders      string  // kernels that held the slots when it first found none
-	row          int32   // of the ledger
-	span         spanRef
-	causeEvent   int32 // of the launch, if causes are recorded
-	commandRef   int32
+}
+
+// recorded is where observers note a launch.
+type recorded struct {
+	holders    string // kernels that held the slots when it first found none
+	row        int32  // of the ledger
+	span       spanRef
+	causeEvent int32 // of the launch, if causes are recorded
+	commandRef int32
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups ends at once
@@ -160,8 +170,8 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	k := c.Kernel
 	*l = launch{
 		kernel: k, command: c, gpu: st.gpu, stream: stream, order: s.launches,
-		priority: st.Priority, ready: s.now, laneSet: none,
-		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}},
+		placing: placing{priority: st.Priority}, ready: s.now, laneSet: none,
+		recorded: recorded{row: s.ledger.row(k.Name)}, recent: [2]recentPath{{path: none}, {path: none}},
 	}
 	s.launches++
 	st.launch, l.batches = id, s.inBatches(st.gpu, k)

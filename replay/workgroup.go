@@ -10,16 +10,13 @@ import (
 // struct is two cache lines of 64 bytes, and only flows use the second. It stores only the
 // current phase; recipes are called again for the others (script.go).
 type workgroup struct {
-	alarm       alarm
-	since       program.Time // when the phase began
-	alone       program.Time // how long it takes alone
-	launch      int32
-	cu          int32 // none: holds no CU
-	index       int32 // among the kernel's workgroups
-	tile        int32 // none: prologue or epilogue
-	rounds      int32 // number of tiles begun
-	next        int32 // index of the tile's next phase
-	n           int32 // number of the tile's phases
+	alarm  alarm
+	since  program.Time // when the phase began
+	alone  program.Time // how long it takes alone
+	launch int32
+	cu     int32 // none: holds no CU
+	index  int32 // among the kernel's workgroups
+	tileSteps
 	span        spanRef
 	far         int16 // GPU with the longest store latency of this tile, or none
 	stage       stage
@@ -28,17 +25,28 @@ type workgroup struct {
 	keeps       bool            // the tile's phases are kept in sim.kept
 	lone        bool            // the phase moves no bytes and has no co-run slowdown
 	uncontended bool            // has an uncontended flow at link
-
-	// Used by flows and by the recorder.
-	fluid.Member
-	size    float64 // bytes that measure the phase's progress, or 0
-	coRun   float64 // co-run slowdown of the phase; at least 1
-	weight  float64
-	path    int32 // path of the phase's bytes; none if it moves none
-	link    int32 // index in flows.uncontended of the path, else in sim.batches; or none
+	wgFlow
 	slot    int32 // slot of the CU, which selects the lane
 	at      int16 // index in cu.wgs
 	younger bool  // of two on the CU (rule D16)
+}
+
+// A wgFlow is the flow of the current phase of a workgroup, which flows and the recorder read.
+type wgFlow struct {
+	fluid.Member
+	size   float64 // bytes that measure the phase's progress, or 0
+	coRun  float64 // co-run slowdown of the phase; at least 1
+	weight float64
+	path   int32 // path of the phase's bytes; none if it moves none
+	link   int32 // index in flows.uncontended of the path, else in sim.batches; or none
+}
+
+// tileSteps is how far a workgroup is in its tiles, and in the phases of one.
+type tileSteps struct {
+	tile   int32 // none: prologue or epilogue
+	rounds int32 // number of tiles begun
+	next   int32 // index of the tile's next phase
+	n      int32 // number of the tile's phases
 }
 
 type stage uint8
@@ -68,8 +76,8 @@ func (s *sim) start(launch, cu int32) {
 	}
 	w := s.wgs.at(id)
 	*w = workgroup{
-		Member: fluid.NewMember(), alarm: none,
-		launch: launch, cu: cu, index: int32(l.placed), path: none, link: none, far: none, slot: none, tile: none, span: none,
+		wgFlow: wgFlow{Member: fluid.NewMember(), path: none, link: none}, alarm: none,
+		launch: launch, cu: cu, index: int32(l.placed), far: none, slot: none, tileSteps: tileSteps{tile: none}, span: none,
 	}
 	if l.clusterOrder != nil {
 		w.index = l.clusterOrder[l.placed/l.cluster]*int32(l.cluster) + w.index%int32(l.cluster)

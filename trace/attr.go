@@ -188,6 +188,10 @@ type Call struct {
 	Correlation int64
 	External    int64 // id of the framework operator
 	Op          int32 // row of Run.Operators for framework operators, else None
+
+	// Sequence is one more than PyTorch's number of the autograd node that a framework operator makes or, in the backward pass, evaluates;
+	// 0: unknown. Each thread counts for itself; of several operators with a number the last one makes the node.
+	Sequence int32
 }
 
 // A Wait is a synchronization: a stream waits for an event of another stream, or

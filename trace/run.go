@@ -225,20 +225,12 @@ type Run struct {
 	Groups    []Group
 	Operators []Operator
 	Comms     []Comm
-	Waits     []Wait       `json:",omitempty"` // in file order
-	Uses      []Uses       `json:",omitempty"` // what operators read and write, from an execution trace
-	Accesses  []Access     `json:",omitempty"`
-	Depends   []Dependency `json:",omitempty"` // that the file states, by To, then From
-	Nodes     []Node       `json:",omitempty"` // of captured graphs, by Span
+	Relations
 
-	Names      []string        `json:"-"` // interned; Names[0] is ""
-	Spans      []Span          `json:"-"` // sorted by Start, then longest first, then Lane; parents precede their children
-	Kernels    []Kernel        `json:"-"`
-	Setups     []Setup         `json:"-"` // of kernels, each once
-	Copies     []CopyAttr      `json:"-"`
-	Workgroups []WorkgroupAttr `json:"-"`
-	Calls      []Call          `json:"-"`
-	Captured   []Captured      `json:"-"` // by graph, in order of capture; a joined run has none
+	Names []string `json:"-"` // interned; Names[0] is ""
+	Spans []Span   `json:"-"` // sorted by Start, then longest first, then Lane; parents precede their children
+	Attributes
+	Captured []Captured `json:"-"` // by graph, in order of capture; a joined run has none
 
 	Collectives []MatchedCollective `json:"-"` // over all ranks, by arrival of the first member
 
@@ -250,6 +242,24 @@ type Run struct {
 	Clock  int64  `json:"-"`
 	End    Time   `json:"-"` // the latest End of any span
 	Ledger Ledger `json:"-"`
+}
+
+// Attributes are what spans have beside their times, by kind: Span.Attr is the index of a row.
+type Attributes struct {
+	Kernels    []Kernel        `json:"-"`
+	Setups     []Setup         `json:"-"` // of kernels, each once
+	Copies     []CopyAttr      `json:"-"`
+	Workgroups []WorkgroupAttr `json:"-"`
+	Calls      []Call          `json:"-"`
+}
+
+// Relations are what the file says of who waits for whom, and of who reads what others wrote.
+type Relations struct {
+	Waits    []Wait       `json:",omitempty"` // in file order
+	Uses     []Uses       `json:",omitempty"` // what operators read and write, from an execution trace
+	Accesses []Access     `json:",omitempty"`
+	Depends  []Dependency `json:",omitempty"` // that the file states, by To, then From
+	Nodes    []Node       `json:",omitempty"` // of captured graphs, by Span
 }
 
 // NameOf returns the span's name.

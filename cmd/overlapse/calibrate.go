@@ -19,8 +19,6 @@ import (
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
-	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -64,7 +62,7 @@ the first lines of the output give the errors by strategy.`,
 
 func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	var rows []dataset.Row
-	var check []string // files of strategies to predict
+	var check []string // files of rows of strategies
 	gpu := ""
 	for _, name := range o.files {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -76,11 +74,11 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 			}
 			name = filepath.Join(name, "calibrate.jsonl")
 		}
-		more, err := readRows(name)
+		d, err := dataset.OpenRows(name)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, more...)
+		rows = append(rows, d.Sets[0].Rows...)
 	}
 	base, err := a.MachineNamed(cmp.Or(o.base, baseOf(rows)), 0)
 	if err != nil {
@@ -144,34 +142,38 @@ func baseOf(rows []dataset.Row) string {
 
 // checkProfile predicts measured strategies with the base and with the calibrated profile.
 func (a *app) checkProfile(ctx context.Context, file string, base, calibrated machine.Machine) error {
-	rows, err := readRows(file)
+	d, err := dataset.OpenRows(file)
 	if err != nil {
 		return err
 	}
 	var scores [2][]score.Score
 	for i, m := range []machine.Machine{base, calibrated} {
-		checks, err := score.Rows(rows, score.Inputs{
-			Machine: func(row dataset.Row) (machine.Machine, error) { return m.Sized(row.World) },
-			Trace: func(row dataset.Row) (*trace.Run, error) {
-				return format.Open(filepath.Join(filepath.Dir(file), row.Trace), a.Reading())
-			},
-			Stop: ctx.Err,
-		})
+		found, err := a.scored(ctx, d, func(row dataset.Row) (machine.Machine, error) { return m.Sized(row.World) }, nil)
 		if err != nil {
 			return results.Stopped(ctx, err)
 		}
-		scores[i] = score.Scores(checks)
+		scores[i] = score.Scores(found[0].Checks)
 	}
 	t := cli.Table{
 		Title:   "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile",
 		Columns: []string{"strategy", "rows", "base", "", "calibrated", ""},
 	}
-	for i, s := range scores[1] {
-		b := scores[0][i]
-		t.Add(s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90))
-	}
+	addScores(&t, scores[0], scores[1])
 	a.Show(&t)
 	return nil
+}
+
+// addScores adds a row for each strategy that the calibrated profile predicts. Of those that the base cannot, its cells are empty.
+func addScores(t *cli.Table, base, calibrated []score.Score) {
+	for _, s := range calibrated {
+		row := []any{s.Strategy, s.N, "", ""}
+		for _, b := range base {
+			if b.Strategy == s.Strategy {
+				row = append(row[:2], magnitude(b.Median), magnitude(b.P90))
+			}
+		}
+		t.Add(append(row, magnitude(s.Median), magnitude(s.P90))...)
+	}
 }
 
 // magnitude prints a fraction as percent, without a sign.

@@ -65,7 +65,11 @@ func TestShownRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range r.Runs() {
+	for _, out := range r.Outcomes {
+		if out.Result == nil {
+			continue
+		}
+		run := out.Result.Run
 		for l := range run.Lanes {
 			if label := run.LaneLabel(trace.LaneID(l)); strings.Contains(label, "-") {
 				t.Errorf("%s has a lane %q", run.Name, label)

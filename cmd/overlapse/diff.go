@@ -30,16 +30,17 @@ func (a *app) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff A B | diff TRACE --strategy a,b",
 		Short: "Compare two traces, two results or two strategies",
-		Long: `Prints where the time of two runs differs: by state of the ranks (compute, overlapped,
-exposed communication, idle), cause of idle time, rank, kernel class, kernel and pair.
+		Long: `Prints where the time of two runs differs: by state of the ranks (compute alone,
+overlapped, transfer, waiting, copies, idle), cause of idle time, rank, kernel class,
+kernel and pair.
 Times are per step if both traces mark steps, and means over ranks.
 
 A and B are traces, or both folders written by replay -o, whose strategies are compared
 by name. With one trace, --strategy names the two strategies to replay and compare.
 
---fail-above 3% exits with 3 if the time of a step, exposed communication or waiting for
-ranks grew by more than 3 % of A's step, and by more than twice the standard error over the
-steps of both traces. For CI: --format junit or markdown, and the action in
+--fail-above 3% exits with 3 if the time of a step, exposed communication (transfer and
+waiting) or waiting for ranks grew by more than 3 % of A's step, and by more than twice the
+standard error over the steps of both traces. For CI: --format junit or markdown, and the action in
 .github/actions/overlapse.`,
 		Example: `  overlapse diff before/ after/ --fail-above 3% --format junit -o diff.xml
   overlapse diff before/ after/ --predicted out/result.json

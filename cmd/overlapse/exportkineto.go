@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
@@ -174,7 +173,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 			}
 		}
 		took := op.DurAlone()
-		if op.Collective >= 0 && !w.Collectives[op.Collective].Part {
+		if op.Collective >= 0 && !w.Collectives[op.Collective].Earlier {
 			took = min(op.Dur(), w.Collectives[op.Collective].TransferAlone())
 			sum.transfer, sum.transfersAlone = sum.transfer+op.Dur(), sum.transfersAlone+took
 		} else {
@@ -183,7 +182,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 		alone[key] = append(alone[key], took)
 	}
 	var kernels []chrome.Timing
-	err := withProfile(source, func(in io.Reader) error {
+	err := a.Reading().Inflated(source, func(in io.Reader) error {
 		_, err := chrome.Read(in, chrome.Options{
 			File: source, Limit: a.Reading().Limit,
 			Kernel: func(t chrome.Timing) { kernels = append(kernels, t) },
@@ -211,7 +210,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 	}
 	sums.changed += len(edits)
 	slices.SortFunc(edits, func(x, y chrome.Timing) int { return cmp.Compare(x.At, y.At) })
-	return withProfile(source, func(r io.Reader) error {
+	return a.Reading().Inflated(source, func(r io.Reader) error {
 		in, at := bufio.NewReader(r), int64(0)
 		if head, _ := in.Peek(len(byteOrderMark)); string(head) == byteOrderMark { // guard.JSON would escape it outside a string
 			n, err := in.Discard(len(head))
@@ -235,24 +234,6 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 		_, err := io.Copy(out, in)
 		return err
 	})
-}
-
-// withProfile opens a file, without its compression.
-func withProfile(path string, read func(io.Reader) error) error {
-	f, err := guard.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	in := bufio.NewReader(f)
-	if head, _ := in.Peek(2); !bytes.Equal(head, []byte("\x1f\x8b")) {
-		return read(in)
-	}
-	z, err := gzip.NewReader(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, cli.WithoutPath(err))
-	}
-	return cmp.Or(read(z), z.Close())
 }
 
 // printIsolated says what is in the profiles, and how inductor reads one.

@@ -210,10 +210,11 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 // checkRows compares a machine with what calibrate reads off its rows, and returns the base of
 // that.
 func (a *app) checkRows(m machine.Machine, folder string, say func(check, cure, format string, args ...any)) (base machine.Machine, err error) {
-	rows, err := readRows(filepath.Join(folder, "calibrate.jsonl"))
+	d, err := dataset.OpenRows(filepath.Join(folder, "calibrate.jsonl"))
 	if err != nil {
 		return base, err
 	}
+	rows := d.Sets[0].Rows
 	if base, err = a.MachineNamed(baseOf(rows), 0); err != nil {
 		return base, err
 	}

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,17 +22,15 @@ import (
 //
 // A plan file names a product of inputs, machines, strategies and settings, which is divided into shards.
 
-// A wordList is a list of words in a plan.
-type wordList int
-
 // The axes.
 const (
-	planInputs    wordList = iota // traces and workload files, relative to the plan
-	planMachines                  // as --machine
-	planWhatIf                    // as --what-if
-	planClocks                    // as --clock
-	planRanks                     // as --ranks
-	planRetargets                 // as --retarget
+	planInputs     = iota // traces and workload files, relative to the plan
+	planMachines          // as --machine
+	planWhatIf            // as --what-if
+	planClocks            // as --clock
+	planRanks             // as --ranks
+	planRetargets         // as --retarget
+	planStrategies        // as --strategy, one for each combination of settings
 )
 
 // axes are the keys of a plan with the check of a value; nil: later.
@@ -44,14 +40,23 @@ var axes = [...]struct {
 }{
 	planInputs: {key: "inputs"}, planMachines: {key: "machines"}, planRanks: {key: "ranks"}, planRetargets: {key: "retargets"},
 	planWhatIf: {"what_if", func(s string) error { _, err := machine.ParseWhatIf(s); return err }},
-	planClocks: {"clocks", knownClock},
+	planClocks: {"clocks", knownClock}, planStrategies: {key: "strategies"},
 }
 
-// A planFile is a plan of a sweep: the values of each axis, as written. An axis that the file leaves
-// out has one value, "", which is the default.
+// A planFile is a plan of a sweep: the values of each axis. An axis that the file leaves out has one value, "", which is
+// the default.
 type planFile struct {
 	Values     [len(axes)][]string
-	Strategies []plan.Selection // one for each combination of settings
+	Strategies []plan.Selection // as the values of their axis
+
+	known map[axisValue]bool
+	asked int // combinations of settings of all strategies
+}
+
+// An axisValue is a value that an axis has already.
+type axisValue struct {
+	axis int
+	text string
 }
 
 // maxCells is the largest number of cells that a plan may have.
@@ -69,57 +74,61 @@ func parsePlan(r io.Reader, path string) (*planFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := reader{Errors: errs, plan: &planFile{}}
-	p.read(body)
-	if p.Len() == 0 && p.plan.count() > maxCells {
-		p.Fail(nil, "run several plans", "more than %d cells", maxCells)
+	p := &planFile{known: map[axisValue]bool{}}
+	p.read(body, &errs)
+	if errs.Len() == 0 && p.count() > maxCells {
+		errs.Fail(nil, "run several plans", "more than %d cells", maxCells)
 	}
-	return p.plan, p.Err()
+	return p, errs.Err()
 }
 
 // count is the number of cells; above maxCells it is maxCells+1.
 func (p *planFile) count() int {
-	n := len(p.Strategies)
+	n := 1
 	for _, values := range p.Values {
 		n = min(n*len(values), maxCells+1)
 	}
 	return n
 }
 
-type reader struct {
-	machine.Errors
-	plan *planFile
-}
-
-func (p *reader) read(body ast.Node) {
+func (p *planFile) read(body ast.Node, errs *machine.Errors) {
 	const cure = "write inputs: and strategies:, a list each, and what else `overlapse sweep --help` shows"
 	if len(machine.Pairs(body)) == 0 {
-		p.Fail(body, cure, "no list of keys and values")
+		errs.Fail(body, cure, "no list of keys and values")
 		return
 	}
-	known := map[string]func(ast.Node){"strategies": p.strategies}
-	for axis := range axes {
-		known[axes[axis].key] = func(n ast.Node) { p.words(wordList(axis), n) }
+	var keys []string
+	for _, of := range axes {
+		keys = append(keys, of.key)
 	}
-	given := map[string]bool{}
 	for _, e := range machine.Pairs(body) {
-		key := machine.Key(e)
-		read := known[key]
-		if read == nil {
-			p.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), "unknown key %q", key)
+		axis := slices.Index(keys, machine.Key(e))
+		if axis < 0 {
+			errs.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(slices.Values(keys)), ", "), "unknown key %q", machine.Key(e))
 			continue
 		}
-		given[key] = true
-		read(e.Value)
-	}
-	for _, key := range []string{"inputs", "strategies"} {
-		if !given[key] {
-			p.Fail(body, cure, "no %s", key)
+		list := []ast.Node{e.Value}
+		if s, ok := e.Value.(*ast.SequenceNode); ok {
+			list = s.Values
+		}
+		if p.Values[axis] = []string{}; len(list) == 0 {
+			errs.Fail(e.Value, "write one value at least, or leave the key out", "an empty list")
+		}
+		for _, n := range list {
+			if text, ok := machine.Word(n); !ok {
+				errs.Fail(n, "write one word or number", "no single value")
+			} else if err := p.add(axis, text); err != nil {
+				errs.Fail(n, "", "%v", err)
+			}
 		}
 	}
-	for axis := planMachines; int(axis) < len(axes); axis++ {
-		if len(p.plan.Values[axis]) == 0 {
-			p.plan.Values[axis] = []string{""}
+	for axis, key := range keys {
+		switch {
+		case p.Values[axis] != nil:
+		case axis == planInputs || axis == planStrategies:
+			errs.Fail(body, cure, "no %s", key)
+		default:
+			p.Values[axis] = []string{""}
 		}
 	}
 }
@@ -131,98 +140,67 @@ func knownClock(s string) error {
 	return nil
 }
 
-// values calls f for each value of a list, or for a single one.
-func (p *reader) values(n ast.Node, f func(n ast.Node, text string)) {
-	list := []ast.Node{n}
-	if s, ok := n.(*ast.SequenceNode); ok {
-		list = s.Values
-	}
-	if len(list) == 0 {
-		p.Fail(n, "write one value at least, or leave the key out", "an empty list")
-	}
-	for _, n := range list {
-		if text, ok := machine.Word(n); ok {
-			f(n, text)
-			continue
+// add adds a value to an axis. "default" is the value of an axis that is left out.
+func (p *planFile) add(axis int, text string) error {
+	switch {
+	case axis == planStrategies:
+		return p.addStrategies(text)
+	case text == "default" && axis != planInputs:
+		text = ""
+	case axes[axis].check != nil:
+		if err := axes[axis].check(text); err != nil {
+			return err
 		}
-		p.Fail(n, "write one word or number", "no single value")
 	}
+	if p.known[axisValue{axis, text}] {
+		return fmt.Errorf("%q is there twice", text)
+	}
+	p.known[axisValue{axis, text}] = true
+	p.Values[axis] = append(p.Values[axis], text)
+	return nil
 }
 
-// words reads an axis. "default" is the value of an axis that is left out.
-func (p *reader) words(axis wordList, n ast.Node) {
-	known := map[string]bool{}
-	p.values(n, func(n ast.Node, text string) {
-		if text == "default" && axis != planInputs {
-			text = ""
-		}
-		if check := axes[axis].check; check != nil && text != "" {
-			if err := check(text); err != nil {
-				p.Fail(n, "", "%v", err)
-			}
-		}
-		if known[text] {
-			p.Fail(n, "", "%q is there twice", text)
-		}
-		known[text] = true
-		p.plan.Values[axis] = append(p.plan.Values[axis], text)
-	})
-}
-
-// strategies reads selections. Alternatives of a setting are separated by |:
+// addStrategies adds selections. Alternatives of a setting are separated by |:
 // decompose:chunks=2|4:priority=on|off stands for four.
-func (p *reader) strategies(n ast.Node) {
-	known := map[string]bool{}
-	total := 0
-	p.values(n, func(n ast.Node, text string) {
-		several := func(word string) int { return strings.Count(word, "|") + 1 }
-		words, of := strings.Split(text, ":"), 1
-		for _, word := range words {
-			of = min(of*several(word), maxSettings+1)
+func (p *planFile) addStrategies(text string) error {
+	words, of := strings.Split(text, ":"), 1
+	names, alternatives := make([]string, len(words)), make([][]string, len(words))
+	for i, word := range words {
+		values := word
+		if name, after, set := strings.Cut(word, "="); set {
+			names[i], values = name+"=", after
 		}
-		if total += of; total > maxSettings {
-			p.Fail(n, "run several plans", "more than %d combinations of settings", maxSettings)
-			return
+		alternatives[i] = strings.Split(values, "|")
+		of = min(of*len(alternatives[i]), maxSettings+1)
+	}
+	if p.asked += of; p.asked > maxSettings {
+		return fmt.Errorf("more than %d combinations of settings (run several plans)", maxSettings)
+	}
+	for at := range of {
+		for i, digit := range digits(at, alternatives) {
+			words[i] = names[i] + alternatives[i][digit]
 		}
-		for one := range alternatives(words) {
-			sel, err := engines.ParseSelection(one)
-			if err != nil {
-				p.Fail(n, "", "%v", err)
-				return
-			}
-			for _, s := range sel {
-				if key := s.String(); !known[key] { // one setting may leave another without meaning
-					known[key] = true
-					p.plan.Strategies = append(p.plan.Strategies, s)
-				}
-			}
+		sel, err := engines.ParseSelection(strings.Join(words, ":"))
+		if err != nil {
+			return err
 		}
-	})
-}
-
-// alternatives are the selections that words with | stand for.
-func alternatives(words []string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		name, values, set := strings.Cut(words[0], "=")
-		if set {
-			name += "="
-		} else {
-			name, values = "", words[0]
-		}
-		for v := range strings.SplitSeq(values, "|") {
-			if len(words) == 1 {
-				if !yield(name + v) {
-					return
-				}
-				continue
-			}
-			for rest := range alternatives(words[1:]) {
-				if !yield(name + v + ":" + rest) {
-					return
-				}
+		for _, s := range sel {
+			if of := (axisValue{planStrategies, s.String()}); !p.known[of] { // one setting may leave another without meaning
+				p.known[of] = true
+				p.Strategies, p.Values[planStrategies] = append(p.Strategies, s), append(p.Values[planStrategies], of.text)
 			}
 		}
 	}
+	return nil
+}
+
+// digits are the values, by their index in each list, of one combination of a value of each: the last list changes first.
+func digits(at int, lists [][]string) []int {
+	list := make([]int, len(lists))
+	for i, values := range slices.Backward(lists) {
+		list[i], at = at%len(values), at/len(values)
+	}
+	return list
 }
 
 // shardsVariable is the number of parts, which Kubernetes does not tell a pod.
@@ -230,35 +208,29 @@ const shardsVariable = "OVERLAPSE_SHARDS"
 
 // shardOf reads --shard: the part, from 0, of how many.
 func shardOf(s string, env func(string) string) (part, parts int, err error) {
-	if s == "" {
-		return 0, 1, nil
-	}
-	first := 1 // the number of the first part: 1, or what the cluster counts from
-	from := "--shard " + s
-	i, n, ok := strings.Cut(s, "/")
-	if s == "auto" {
-		switch {
-		case env("SLURM_ARRAY_TASK_ID") != "":
-			from, i, n, ok = "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT", env("SLURM_ARRAY_TASK_ID"),
-				env("SLURM_ARRAY_TASK_COUNT"), true
-			if first, err = strconv.Atoi(cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")); err != nil {
-				return 0, 0, cli.Errorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))
-			}
-		case env("JOB_COMPLETION_INDEX") != "":
-			from, i, n, ok, first = "JOB_COMPLETION_INDEX and "+shardsVariable, env("JOB_COMPLETION_INDEX"), env(shardsVariable), true, 0
-		default:
-			return 0, 0, cli.Errorf("--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set (give --shard I/N)")
-		}
+	const slurm, kubernetes = "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"
+	from, first := "--shard "+s, "1" // first: what parts are counted from
+	i, n, _ := strings.Cut(cmp.Or(s, "1/1"), "/")
+	switch {
+	case s != "auto":
+	case env(slurm) != "":
+		from, i, n, first = slurm, env(slurm), env("SLURM_ARRAY_TASK_COUNT"), cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")
+	case env(kubernetes) != "":
+		from, i, n, first = kubernetes+" and "+shardsVariable, env(kubernetes), env(shardsVariable), "0"
+	default:
+		return 0, 0, cli.Errorf("--shard auto: neither %s nor %s is set (give --shard I/N)", slurm, kubernetes)
 	}
 	part, err1 := strconv.Atoi(i)
 	parts, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || parts < 1 || part < first || part >= first+parts {
-		return 0, 0, cli.Errorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)
+	least, err3 := strconv.Atoi(first)
+	if part -= least; cmp.Or(err1, err2, err3) != nil || part < 0 || part >= parts {
+		return 0, 0, cli.Errorf("%s: part %q of %q, counted from %s (give I/N with I from 1 to N)", from, i, n, first)
 	}
-	return part - first, parts, nil
+	return part, parts, nil
 }
 
-// A sweepInput is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis.
+// A sweepInput is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis but
+// the strategies.
 type sweepInput [len(axes)]string
 
 // A sweepCell is one replay.
@@ -270,28 +242,19 @@ type sweepCell struct {
 // shard is the i-th of n shards, counted from 0: its cells by workload, and their number. Shards have
 // equally many cells of each workload, so that they take about equally long.
 func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
-	list := []sweepInput{{}}
-	for axis, values := range p.Values {
-		var next []sweepInput
-		for _, w := range list {
-			for _, w[axis] = range values {
-				next = append(next, w)
+	for ; i < p.count(); i += n {
+		var of sweepCell
+		for axis, digit := range digits(i, p.Values[:]) {
+			if of.sweepInput[axis] = p.Values[axis][digit]; axis == planStrategies {
+				of.sweepInput[axis], of.Strategy = "", p.Strategies[digit]
 			}
 		}
-		list = next
-	}
-	position := 0
-	for _, w := range list {
-		var part []sweepCell
-		for _, s := range p.Strategies {
-			if position%n == i {
-				part = append(part, sweepCell{w, s})
-			}
-			position++
+		last := len(parts) - 1
+		if last < 0 || parts[last][0].sweepInput != of.sweepInput {
+			parts, last = append(parts, nil), last+1
 		}
-		if part != nil {
-			parts, cells = append(parts, part), cells+len(part)
-		}
+		parts[last] = append(parts[last], of)
+		cells++
 	}
 	return parts, cells
 }
@@ -301,7 +264,7 @@ func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
 // the hash of a named file; machine is not asked for "".
 func (p *planFile) digest(version, reading string, input, machine func(name string) (string, error)) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %q\n", version, reading, p.Values, p.Strategies)
+	fmt.Fprintf(h, "%q %q %q\n", version, reading, p.Values)
 	for axis, of := range []func(string) (string, error){planInputs: input, planMachines: machine, planRetargets: machine} {
 		for _, name := range p.Values[axis] {
 			if of == nil || name == "" {

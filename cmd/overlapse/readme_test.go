@@ -75,9 +75,11 @@ func TestReadmeWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	for _, command := range []string{"replay", "inspect"} {
-		if code := run([]string{"-q", command, "samples/fsdp-step"}, newApp(&cli.Console{Out: &out, Err: io.Discard})); code != cli.OK {
-			t.Fatal(command, code)
+	for _, args := range [][]string{
+		{"replay", "samples/fsdp-step"}, {"inspect", "samples/fsdp-step"}, {"diff", "samples/moe-ep4", "samples/fsdp-step"},
+	} {
+		if code := run(append([]string{"-q"}, args...), newApp(&cli.Console{Out: &out, Err: io.Discard})); code != cli.OK {
+			t.Fatal(args, code)
 		}
 	}
 	_, section, _ := strings.Cut(string(text), "\n## Words\n")
@@ -88,6 +90,14 @@ func TestReadmeWords(t *testing.T) {
 	for _, word := range words {
 		if !strings.Contains(out.String(), word[1]) {
 			t.Errorf("README.md explains %q, which no answer says", word[1])
+		}
+	}
+	_, states, _ := strings.Cut(out.String(), "\nby state\n")
+	states, _, _ = strings.Cut(states, "\n\n")
+	for _, line := range strings.Split(states, "\n")[1:] { // the names of a rank's states, where columns begin two blanks later
+		name, _, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if !strings.Contains(section, "*"+name+"*") {
+			t.Errorf("README.md does not explain the state %q", name)
 		}
 	}
 }

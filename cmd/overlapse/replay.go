@@ -44,10 +44,9 @@ func (a *app) replayCommand() *cobra.Command {
 		Use:   "replay PATH...",
 		Short: "Predict a captured trace's time under the overlap strategies",
 		Long: `Replays a captured trace on a modelled machine under one or more strategies. Prints the
-verdict, who waits for whom, and a table with the predicted time of each strategy, its
-change, the probability that it is faster, its effort and its exposed communication; then
-where and how to get the recommended one, and what to run next. Without --strategy,
-strategies with about the captured time share a line.
+verdict with the lines to write, who waits for whom, a table with the predicted time of
+each strategy, its change, effort and the probability that it takes less time (likely), and
+what to run next. Without --strategy, strategies with about the captured time share a line.
 
 --why adds the reasons: of each probability, of strategies that do not apply, and of the
 self-check, which replays the captured schedule and states how far that is from the trace.
@@ -86,7 +85,9 @@ there.`,
 	f.BoolVar(&o.why, "why", false, "also print the reasons: of each probability, of strategies that do not apply, of the self-check")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
-	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.csv, spans.csv.gz and summary.md into this folder")
+	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, result.json, result.csv, summary.md and, of the captured "+
+		"schedule and the best other one or of each that --strategy names, timeline.json.gz (for Perfetto), profile.NAME.pb.gz "+
+		"(for pprof) and spans.csv.gz into this folder")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")

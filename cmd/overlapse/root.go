@@ -174,7 +174,7 @@ Results go to standard output, everything else to standard error.`,
 	root.SetErr(a.Err)
 	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no notes on standard error")
 	cli.IntFlag(root.PersistentFlags(), &a.Limit, "limit", 0, cli.Range[int64]{Most: 1 << 40},
-		"largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
+		"largest total size of the input in MiB, uncompressed (default: 32768, and files with an implausible compression ratio are rejected)")
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(cli.FlagError)

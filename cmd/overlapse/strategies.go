@@ -70,7 +70,8 @@ type strategyDoc struct {
 func strategiesOf(all []plan.Strategy) []strategyDoc {
 	docs := []strategyDoc{}
 	for _, e := range all {
-		docs = append(docs, strategyDoc{e.Name, e.From, e.Summary, engines.About(e.Name), e.Params, e.Bound, e.Future})
+		bound := e.Kind == plan.Exact || e.Kind == plan.Bound
+		docs = append(docs, strategyDoc{e.Name, e.From, e.Summary, engines.About(e.Name), e.Params, bound, e.Kind == plan.Future})
 	}
 	return docs
 }

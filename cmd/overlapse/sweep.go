@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -128,13 +126,8 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	damages := make([]string, len(parts))
 	// As many workloads at a time as have a cell for each processor: each takes memory.
 	atOnce := (runtime.GOMAXPROCS(0)*len(parts) + cells - 1) / max(1, cells)
-	var failed atomic.Bool // the others are not begun: there is no file
 	if err := guard.AtMost(atOnce, len(parts), func(i int) (err error) {
-		if failed.Load() {
-			return nil
-		}
 		found[i], damages[i], err = a.sweepPart(ctx, o.plan, parts[i], func() { bar.Add(1) })
-		failed.CompareAndSwap(false, err != nil)
 		return err
 	}); err != nil {
 		return err
@@ -193,6 +186,10 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	r *results.Replayed, damage string, err error,
 ) {
 	of := cells[0].sweepInput
+	altered, err := parseWhatIf(of[planWhatIf])
+	if err != nil {
+		return nil, "", err
+	}
 	// notes of each workload would hide the sweep's own
 	quiet := &cli.Reader{
 		Console: &cli.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true},
@@ -201,28 +198,23 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	f := cli.Flags{
 		Path: cli.Besides(planPath, of[planInputs]), Machine: cli.BesidesMachine(planPath, of[planMachines]), Strategy: "captured",
 		Clock: cmp.Or(of[planClocks], "captured"), Ranks: of[planRanks], Retarget: cli.BesidesMachine(planPath, of[planRetargets]),
+		WhatIf: altered,
 	}
 	_, w, m, err := cli.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
 		why := guard.Line(strings.TrimSpace(err.Error()))
-		r = &results.Replayed{Path: of[planInputs], Machine: of[planMachines]}
+		r = &results.Replayed{}
+		r.Path, r.Machine = of[planInputs], of[planMachines]
 		for i, c := range cells {
-			answer := results.Answer{Strategy: c.Strategy.Strategy.Name, Settings: c.Strategy.Strategy.String(c.Strategy.Values)}
-			r.Rows = append(r.Rows, results.Row{Answer: answer, Why: why, At: i})
+			row := results.Row{Why: why, At: i}
+			row.Strategy, row.Settings = c.Strategy.Strategy.Name, c.Strategy.Strategy.String(c.Strategy.Values)
+			r.Rows = append(r.Rows, row)
 			done()
 		}
 		return r, "", nil
 	}
 	if err != nil {
 		return nil, "", err
-	}
-	if altered, err := parseWhatIf(of[planWhatIf]); err != nil {
-		return nil, "", err
-	} else if len(altered) > 0 {
-		w, m = edit.WhatIf(w, m, altered)
-		if w, err = engines.Isolate(w, m, nil); err != nil {
-			return nil, "", err
-		}
 	}
 	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
 	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false, false)

@@ -170,24 +170,21 @@ func (s *batchSearch) replay(batch int, strategies []int) error {
 	if batch != eighths { // else as captured, as replay has it
 		w = edit.Batch(s.w, s.m, batch, eighths, 1)
 	}
+	sel := []plan.Selection{engines.CapturedSelection()}
+	for _, i := range strategies {
+		sel = append(sel, s.sel[i])
+	}
+	list, err := engines.Compare(w, s.m, sel, s.sc, s.opts, nil)
+	if err = cmp.Or(err, engines.Defect(list...)); err != nil {
+		return err
+	}
+	if batch == eighths && list[0].Result == nil { // another one may be too large to simulate
+		return fmt.Errorf("the captured schedule: %s", list[0].Why)
+	}
 	s.of[batch], s.by[batch] = w, make([]engines.Outcome, len(s.sel)+1)
-	for _, i := range append([]int{-1}, strategies...) {
-		sel := engines.CapturedSelection()
-		if i >= 0 {
-			sel = s.sel[i]
-		}
-		out, err := engines.Run(w, s.m, sel, s.sc, s.opts)
-		if err != nil {
-			return err
-		}
-		s.by[batch][i+1] = out
-		switch {
-		case i >= 0 || out.Result != nil:
-		case batch == eighths:
-			return fmt.Errorf("the captured schedule: %s", out.Why)
-		default: // too large to simulate
-			return nil
-		}
+	s.by[batch][0] = list[0]
+	for k, i := range strategies {
+		s.by[batch][i+1] = list[k+1]
 	}
 	return nil
 }
@@ -291,7 +288,8 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 		t.Columns[0] = "batch"
 	}
 	t.Columns = append(t.Columns, "captured")
-	rows := map[float64][]any{}
+	captured, changes := map[float64]trace.Time{}, map[float64]map[string]string{} // by batch, and strategy
+	left := ""
 	for i := range p.Strategies {
 		r := &p.Strategies[i]
 		if len(r.Tried) == 0 {
@@ -301,30 +299,24 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 		a.Say(p.answer(w, r))
 		t.Columns = append(t.Columns, r.Strategy)
 		for _, b := range r.Tried {
-			row := rows[b.Batch]
-			if row == nil {
-				row = []any{p.batchText(b.Batch), trace.Micros(b.Captured)}
-			}
-			for len(row) < len(t.Columns)-1 {
-				row = append(row, "")
-			}
-			rows[b.Batch] = append(row, trace.Percent(b.Change))
+			captured[b.Batch] = b.Captured
+			trace.Memo(changes, b.Batch, func() map[string]string { return map[string]string{} })[r.Strategy] = trace.Percent(b.Change)
+		}
+		if left == "" && r.Why != "" {
+			left = fmt.Sprintf("%s: batches that are not in the table: %s", r.Strategy, r.Why)
 		}
 	}
-	for _, r := range p.Strategies {
-		if len(r.Tried) > 0 && r.Why != "" {
-			a.Say(fmt.Sprintf("%s: batches that are not in the table: %s", r.Strategy, r.Why))
-			break
-		}
+	if left != "" {
+		a.Say(left)
 	}
-	for _, batch := range slices.Sorted(maps.Keys(rows)) {
-		row := rows[batch]
-		for len(row) < len(t.Columns) {
-			row = append(row, "")
+	for _, batch := range slices.Sorted(maps.Keys(captured)) {
+		row := []any{p.batchText(batch), trace.Micros(captured[batch])}
+		for _, name := range t.Columns[2:] {
+			row = append(row, changes[batch][name])
 		}
 		t.Add(row...)
 	}
-	if len(rows) > 0 {
+	if len(captured) > 0 {
 		a.Show(&t)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -87,7 +86,7 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 		"with --threshold: tokens of a captured step's batch on one rank, where the trace does not tell; 0: as it tells")
 	f.Float64Var(&o.memory, "memory", 0, "GiB that a rank has: schedules that take more than the captured one and do not fit are refused; 0: any. Needs the capture's own memory (profile_memory=True), else only what a schedule takes more counts")
 	cli.DurationFlag(f, &o.within, "within", "time from the start of the command after which the search ends, such as 60s; 0: when nothing likely is left")
-	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, and the reason of the verdict's probability")
+	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, the reason of the verdict's probability, and other ways to get the change")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
 }
@@ -116,16 +115,14 @@ type tunedTime struct {
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	started := time.Now()
-	altered, err := parseWhatIf(o.whatIf)
-	if err != nil {
+	var err error
+	if o.WhatIf, err = parseWhatIf(o.whatIf); err != nil {
 		return err
 	}
+	a.OwnNotes = o.format == "table" // --why has them
 	candidates, w, m, err := cli.Prepare(&a.Reader, o.Flags, engines.ParseCandidates)
 	if err != nil {
 		return err
-	}
-	if len(altered) > 0 {
-		w, m = edit.WhatIf(w, m, altered)
 	}
 	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
 	sc := o.Scenario()
@@ -143,7 +140,8 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		r.Clock = o.Clock
 	}
 	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool {
-		return s[0].Strategy.Bound || s[0].Strategy.Future && o.Strategy == "all"
+		k := s[0].Strategy.Kind
+		return k == plan.Exact || k == plan.Bound || k == plan.Future && o.Strategy == "all"
 	})
 	if o.Strategy == "all" && r.LaunchBound() {
 		graph, err := engines.ParseSelection(engines.CapturedSelection().Strategy.Name + ":graph=on")
@@ -182,7 +180,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return results.Stopped(ctx, err)
 	}
-	found := tuning{Schema: results.Version, Verdict: r.Verdict, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: r.Control}
+	found := tuning{Schema: results.Version, Verdict: r.Verdict, WhatIf: o.WhatIf.String(), Rescaled: w.Rescaled, Control: r.Control}
 	for i, l := range ladders {
 		phase := r.Verdict.Each()[i].Phase
 		found.Ladder = append(found.Ladder, tunedTimes(phase, l.Rungs)...)
@@ -215,7 +213,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	r.PrintFound(a.Console, tried)
+	r.PrintFound(a.Console, tried, o.why)
 	if o.memory > 0 {
 		a.Say(refusedText(w, sc.MemoryLimit, found.Strategies))
 	}
@@ -230,10 +228,13 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if o.why {
 		fmt.Fprintln(a.Out)
 		a.printWhy(found)
+		for _, note := range r.Notes {
+			a.Labelled("note", note)
+		}
 		results.PrintRescaled(a.Console, found.Rescaled)
 	}
 	fmt.Fprintln(a.Out)
-	r.PrintAdvice(a.Console, a.afterTuning(o, found.Verdict, len(workload.Pairs(w))))
+	r.PrintEnd(a.Console, a.afterTuning(o, &found, len(workload.Pairs(w))))
 	return o.failedError(found.Strategies)
 }
 
@@ -393,8 +394,8 @@ func (a *app) printWhy(found tuning) {
 }
 
 // afterTuning is the next step: write the settings, or measure them, or look closer, pair by pair where there are several kinds.
-func (a *app) afterTuning(o tuneOptions, v verdict.Verdict, pairs int) string {
-	input := a.again(o.Flags)
+func (a *app) afterTuning(o tuneOptions, found *tuning, pairs int) string {
+	input, v := a.again(o.Flags), &found.Verdict
 	switch {
 	case !v.Has(verdict.Winner) && pairs > 1:
 		return "overlapse replay " + input + " --pairs"
@@ -403,6 +404,11 @@ func (a *app) afterTuning(o tuneOptions, v verdict.Verdict, pairs int) string {
 	case o.emit == "" && slices.ContainsFunc(v.Each(), func(p verdict.Verdict) bool {
 		return p.Advice != nil && p.Advice.Effort != plan.OwnKernel
 	}):
+		asked := o.pair != "" || o.whatIf != "" || o.memory > 0 || o.Clock != "captured" || len(v.Each()) > 1
+		if last := len(found.Ladder) - 1; last >= 0 && !asked { // what was found, without the search
+			strategy := strings.Join(append([]string{found.Ladder[last].Strategy}, strings.Fields(found.Ladder[last].Settings)...), ":")
+			return "overlapse replay " + input + " " + cli.ShellWords([]string{"--strategy", strategy, "--emit", "settings"})
+		}
 		return "overlapse tune " + input + " --emit settings"
 	}
 	return "capture the changed program, then: overlapse diff " + input + " NEW"

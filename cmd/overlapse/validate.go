@@ -109,13 +109,13 @@ type validateSkip struct {
 // validate predicts the rows of a file, or those of a dataset, whose accuracy tables it writes; it prints the rows of
 // a dataset if a format is given.
 func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) error {
-	isDataset := hasIndex(o.path)
-	predict := a.predictFile
+	isDataset := cli.IsFile(filepath.Join(o.path, dataset.IndexFile))
+	open := dataset.OpenRows
 	switch {
 	case isDataset && o.traces != "":
 		return cli.Errorf("--traces needs a file of rows (see overlapse validate --help)")
 	case isDataset:
-		predict = a.predictDataset
+		open = dataset.Open
 	case o.output != "":
 		return cli.Errorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
 	}
@@ -124,7 +124,11 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 			return fmt.Errorf("%s: %w (make its folder first)", o.output, cli.WithoutPath(err))
 		}
 	}
-	found, err := predict(ctx, o)
+	d, err := open(o.path)
+	if err != nil {
+		return err
+	}
+	found, err := a.predictMeasured(ctx, o, d)
 	if err != nil {
 		return err
 	}
@@ -154,41 +158,48 @@ func validatedForms() forms[*validated] {
 	return forms[*validated]{{name: "table"}, {name: "json", write: asJSON[*validated]}, {name: "csv", write: writeValidatedCSV}}
 }
 
-// predictFile predicts the rows of a file, as the only set.
-func (a *app) predictFile(ctx context.Context, o validateOptions) ([]score.SetResult, error) {
-	rows, err := readRows(o.path)
-	if err != nil {
-		return nil, err
-	}
-	in, finish, err := a.checkInputs(ctx, o, rows)
-	if err != nil {
-		return nil, err
-	}
-	in.Trace = func(row dataset.Row) (*trace.Run, error) {
-		return format.Open(filepath.Join(cmp.Or(o.traces, filepath.Dir(o.path)), row.Trace), a.Reading())
-	}
-	checks, err := score.Rows(rows, in)
-	finish()
-	return []score.SetResult{{Set: &dataset.Set{}, Checks: checks}}, err
-}
-
-func (a *app) predictDataset(ctx context.Context, o validateOptions) ([]score.SetResult, error) {
-	d, err := dataset.Open(o.path)
-	if err != nil {
-		return nil, err
-	}
+// predictMeasured predicts the rows of a dataset. Each machine is loaded once.
+func (a *app) predictMeasured(ctx context.Context, o validateOptions, d *dataset.Dataset) ([]score.SetResult, error) {
+	d.Dir = cmp.Or(o.traces, d.Dir)
 	var rows []dataset.Row
 	for i := range d.Sets {
 		if score.Predictable(&d.Sets[i]) {
 			rows = append(rows, d.Sets[i].Rows...)
 		}
 	}
-	in, finish, err := a.checkInputs(ctx, o, rows)
-	if err != nil {
-		return nil, err
+	machines, world := map[string]machine.Machine{}, 0
+	if o.machine != "" {
+		for i := range rows {
+			world = max(world, rows[i].World)
+		}
 	}
-	defer finish()
-	return score.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.Reading()) }, in)
+	for i := range rows {
+		name := cmp.Or(o.machine, rows[i].Machine)
+		if _, ok := machines[name]; ok {
+			continue
+		}
+		m, err := a.MachineNamed(name, world)
+		switch {
+		case err != nil && o.machine == "":
+			return nil, cli.Exit(cli.Failed, "row %s: %w", rows[i].ID, err) // not of the command line
+		case err != nil:
+			return nil, err
+		}
+		machines[name] = m
+	}
+	bar := a.Progress(len(rows), "predicting")
+	defer bar.Finish()
+	return a.scored(ctx, d, func(row dataset.Row) (machine.Machine, error) {
+		return machines[cmp.Or(o.machine, row.Machine)], nil
+	}, func() { bar.Add(1) })
+}
+
+// scored predicts the rows of a dataset for machines; done is called after each.
+func (a *app) scored(ctx context.Context, d *dataset.Dataset, machines func(dataset.Row) (machine.Machine, error), done func()) (
+	[]score.SetResult, error,
+) {
+	read := func(path string) (*trace.Run, error) { return format.Open(path, a.Reading()) }
+	return score.Dataset(d, read, score.Inputs{Machine: machines, Stop: ctx.Err, Done: done})
 }
 
 // writeAccuracy writes the accuracy tables to the file that --output names; without one it may print them.
@@ -204,44 +215,6 @@ func (a *app) writeAccuracy(o validateOptions, found []score.SetResult, mayPrint
 		}
 	}
 	return nil
-}
-
-func readRows(path string) ([]dataset.Row, error) {
-	f, err := guard.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)",
-			path, cli.WithoutPath(err))
-	}
-	defer f.Close()
-	return dataset.ReadRows(f, path)
-}
-
-// checkInputs are what checking rows needs besides traces; finish ends the progress bar. Each machine is loaded once.
-func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset.Row) (in score.Inputs, finish func(), err error) {
-	machines, world := map[string]machine.Machine{}, 0
-	if o.machine != "" {
-		for _, row := range rows {
-			world = max(world, row.World)
-		}
-		if machines[o.machine], err = a.MachineNamed(o.machine, world); err != nil {
-			return in, nil, err
-		}
-	}
-	for _, row := range rows {
-		name := cmp.Or(o.machine, row.Machine)
-		if _, ok := machines[name]; ok {
-			continue
-		}
-		if machines[name], err = a.MachineNamed(name, 0); err != nil {
-			return in, nil, cli.Exit(cli.Failed, "row %s: %w", row.ID, err) // not of the command line
-		}
-	}
-	bar := a.Progress(len(rows), "predicting")
-	return score.Inputs{
-		Machine: func(row dataset.Row) (machine.Machine, error) { return machines[cmp.Or(o.machine, row.Machine)], nil },
-		Stop:    ctx.Err,
-		Done:    func() { bar.Add(1) },
-	}, bar.Finish, nil
 }
 
 func summarize(found []score.SetResult) *validated {
@@ -302,8 +275,8 @@ func (v *validated) print(a *app) {
 	if c := v.Changes; c.N > 0 {
 		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
 	}
-	for _, x := range score.Refusals(v.checks) {
-		fmt.Fprintf(a.Out, "  %d: %s\n", x.N, guard.Line(x.Why))
+	for why, n := range score.Refusals(v.checks) {
+		fmt.Fprintf(a.Out, "  %d: %s\n", n, guard.Line(why))
 	}
 }
 
@@ -334,10 +307,4 @@ func writeValidatedCSV(w io.Writer, v *validated) error {
 		}[from:])
 	}
 	return results.WriteCSV(w, slices.Values(lines))
-}
-
-// hasIndex reports whether a path is a folder with an index.
-func hasIndex(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, dataset.IndexFile))
-	return err == nil && !info.IsDir()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -78,7 +79,7 @@ func besideFor(t *testing.T, op workload.Op, wgs int, alone trace.Time, collecti
 	const bytes = 256 << 20
 	m := plantest.H200(t, 2)
 	load := (op.Read + op.Write) / Seconds(alone) / m.GPU.Memory.Value
-	slowed := m.Library.Time(collective, bytes, 2, channels) * m.Library.Slowdown(collective, bytes, 2, channels, machine.CoRunner{Kind: machine.CoRunMemory, Load: load})
+	slowed := m.Library.Time(collective, bytes, 2, channels) * machinetest.Slowdown(&m.Library, collective, bytes, 2, channels, machine.CoRunner{Kind: machine.CoRunMemory, Load: load})
 	name := map[trace.CollectiveOp]string{trace.AllReduce: "AR", trace.AllGather: "AG", trace.ReduceScatter: "RS"}[collective]
 	w := plantest.Step(t, 2, fmt.Sprintf("9 %s1=256 %.0f\n7 add 123", name, 1e6*slowed))
 	for i := range w.Ops {

@@ -59,7 +59,7 @@ func TestHostsLateWithGraphs(t *testing.T) {
 		w := &workload.Workload{Run: &trace.Run{}, Hosts: []*workload.Host{{}}, Ranks: [][]int32{{0, 1}}}
 		w.Run.Kernels = []trace.Kernel{{Launch: 1}}
 		w.Run.Spans = []trace.Span{{Kind: trace.Compute}, {Kind: trace.Launch, Start: c.call * us, End: c.end * us}}
-		w.Ops = []workload.Op{{End: c.before * us, Graph: true}, {ID: 1, Start: c.start * us, Issued: c.call * us, Graph: true}}
+		w.Ops = []workload.Op{{End: c.before * us, Launched: workload.Launched{Graph: true}}, {ID: 1, Start: c.start * us, Issued: c.call * us, Launched: workload.Launched{Graph: true}}}
 		if c.same {
 			w.Ops[0].Issued = w.Ops[1].Issued
 		}

@@ -62,7 +62,7 @@ func Elsewhere(s Selection, gpu string) (what string, on []string) {
 	missing := func(on []string) bool {
 		return !slices.ContainsFunc(on, func(name string) bool { return strings.HasPrefix(gpu, name) })
 	}
-	ran := s.Strategy.Exact
+	ran := s.Strategy.Kind == Exact
 	for _, p := range s.Strategy.Params {
 		if v := s.Values[p.Name]; v != p.Default && p.ranOn != nil {
 			if missing(p.ranOn) {

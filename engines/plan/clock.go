@@ -178,7 +178,7 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 		}
 		all += Seconds(op.DurAlone())
 		if t := tilings.Of(op.Kernel, func() machine.Tiling { return laws.Tiling(op) }); op.Tiling.Persistent &&
-			(t.Measured || law && !op.Own) {
+			(t.Measured || law && !op.Compiled) {
 			known += t.Seconds
 			took += Seconds(op.DurAlone())
 		}

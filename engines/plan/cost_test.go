@@ -18,7 +18,7 @@ func TestChannelsOfMore(t *testing.T) {
 		bytes          int64
 		channels, want int
 	}{{40 << 10, 2, 24}, {40 << 10, 5, 24}, {64 << 20, 4, 4}, {64 << 20, 24, 24}} {
-		captured := &workload.Collective{Op: trace.AllReduce, Bytes: c.bytes, Channels: c.channels, Depart: 50_000, Members: []int32{0, 1}}
+		captured := &workload.Collective{Op: trace.AllReduce, Bytes: c.bytes, Channels: c.channels, Times: workload.Times{Depart: 50_000}, Members: []int32{0, 1}}
 		if got := pl.Laws().Cut(slices.Repeat([]*workload.Collective{captured}, 16), 1, 0); got.Channels != c.want {
 			t.Errorf("16 × %d bytes, captured with %d channels: %d, want %d", c.bytes, c.channels, got.Channels, c.want)
 		}
@@ -29,7 +29,7 @@ func TestChannelsOfMore(t *testing.T) {
 func TestPartOfOne(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
 	pl.Workload.Ops = make([]workload.Op, 2)
-	c := workload.Collective{Op: trace.AllReduce, Bytes: 64 << 10, Channels: 32, Depart: 50_000, Members: []int32{0, 1}}
+	c := workload.Collective{Op: trace.AllReduce, Bytes: 64 << 10, Channels: 32, Times: workload.Times{Depart: 50_000}, Members: []int32{0, 1}}
 	if got := pl.Laws().Cut([]*workload.Collective{&c}, 1, 0); got.Alone != 50_000 {
 		t.Errorf("%d ns on %d channels", got.Alone, got.Channels)
 	}
@@ -55,7 +55,7 @@ func TestMoreChannels(t *testing.T) {
 		bytes                    int64
 		captured, given, becomes int
 	}{{40 << 10, 2, 16, 2}, {64 << 20, 4, 16, 16}, {64 << 20, 24, 8, 8}} {
-		coll := &workload.Collective{Op: trace.AllReduce, Bytes: c.bytes, Channels: c.captured, Depart: 50_000, Members: []int32{0, 1, 2, 3}}
+		coll := &workload.Collective{Op: trace.AllReduce, Bytes: c.bytes, Channels: c.captured, Times: workload.Times{Depart: 50_000}, Members: []int32{0, 1, 2, 3}}
 		p := pl.Chunks(coll, 1, c.given, nil)
 		if p.Channels != c.becomes || (p.DurAlone == 50_000) != (c.becomes == c.captured) {
 			t.Errorf("%d bytes on %d channels, given %d: %d, %d ns", c.bytes, c.captured, c.given, p.Channels, p.DurAlone)

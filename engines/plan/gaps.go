@@ -160,5 +160,5 @@ func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels i
 	if len(runners) > 0 {
 		p = pl.meanCoRun(p, runners)
 	}
-	return pl.Carried(op, p)
+	return pl.carried(op, p)
 }

@@ -26,9 +26,9 @@ func TestGraphLaunches(t *testing.T) {
 // (rule S2).
 func TestGraphsWithoutRecords(t *testing.T) {
 	h200, mi300x := machinetest.Load(t, "h200"), machinetest.Load(t, "mi300x")
-	first, same := &workload.Op{Graph: true, Issued: 10, End: 100}, &workload.Op{Graph: true, Issued: 10}
-	next, late := &workload.Op{Graph: true, Issued: 50}, &workload.Op{Graph: true, Issued: 101}
-	earlier, other := &workload.Op{Graph: true, End: 20}, &workload.Op{Graph: true, Issued: 10, Start: 5760, After: []workload.Dep{{}}}
+	first, same := &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 10, End: 100}, &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 10}
+	next, late := &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 50}, &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 101}
+	earlier, other := &workload.Op{Launched: workload.Launched{Graph: true}, End: 20}, &workload.Op{Launched: workload.Launched{Graph: true}, Issued: 10, Start: 5760, After: []workload.Dep{{}}}
 	for _, c := range []struct {
 		what       string
 		pl         Planner
@@ -68,11 +68,12 @@ func TestWorkBeforeTheCapture(t *testing.T) {
 	pl.ranks = []*Rank{r}
 	first, second := &w.Ops[0], &w.Ops[1]
 	first.Issued, second.Issued = 0, 1000
+	second.After, second.Start = []workload.Dep{{Op: 0}}, first.End+5000
 	if got := r.startAhead(second); got != 0 {
 		t.Errorf("behind what it reads: %d ns", got)
 	}
 	second.Start = first.End + 20_000_000
-	if got := r.startAhead(second); got != second.Start {
-		t.Errorf("20 ms behind what it reads: %d ns, want %d", got, second.Start)
+	if got := r.startAhead(second); got != 20_000_000 {
+		t.Errorf("20 ms behind what it reads: %d ns, want 20000000", got)
 	}
 }

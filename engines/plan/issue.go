@@ -246,11 +246,8 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 }
 
-// pauses reports whether a host pauses in every iteration.
+// pauses reports whether a host pauses.
 func (pl *Planner) pauses() bool {
-	if _, n := pl.iterations(); n < 2 {
-		return false
-	}
 	return slices.ContainsFunc(pl.ranks, func(r *Rank) bool {
 		return slices.ContainsFunc(pl.IssueCosts(r.ID), func(cost trace.Time) bool { return cost >= HostStall })
 	})
@@ -302,14 +299,12 @@ func (r *Rank) beginAhead(s *Stream, op *workload.Op) {
 	case r.lead >= 0:
 		s.Wait(r.HostIssued, firstIteration, "host")
 	case r.Planner.once:
-		s.Delay(r.startAhead(op), program.FlagWait, "work before the capture")
-		s.held = len(s.Commands) > 0
+		s.held = r.startAhead(op)
 	}
 }
 
-// startAhead is the captured time from the first issue of any rank to the start of an
-// operation that its host had issued early enough and that nothing recorded held, ns:
-// for work before the capture. It is 0 for other operations.
+// startAhead is the captured time, ns, by which an operation started later than its issue and what it reads allow: it waited
+// for work before the capture. It is 0 of one that started within the latency of a launch.
 func (r *Rank) startAhead(op *workload.Op) trace.Time {
 	ready := op.Issued
 	for _, d := range op.After {
@@ -318,7 +313,7 @@ func (r *Rank) startAhead(op *workload.Op) trace.Time {
 	if op.Issued == trace.Infinity || op.Start-ready <= r.latency {
 		return 0
 	}
-	return op.Start - r.Planner.firstIssue(r.Planner.ranks...)
+	return op.Start - ready
 }
 
 // firstIssue is the captured time of the first issue of any of some ranks.

@@ -13,7 +13,7 @@ import (
 func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
 	return pl.shared(op.Span, kernelKey{op.Kernel, took, 0, 0, measured, 0}, func() *program.Kernel {
 		k := &program.Kernel{
-			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
+			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Sharing: program.Sharing{Matrix: op.Shape.Kind == workload.GEMM},
 			Each: []program.Phase{{Op: program.Work, Time: took}},
 		}
 		if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
@@ -220,8 +220,8 @@ func (pl *Planner) AsLaunched(op *workload.Op, g Grid) *program.Kernel {
 // KernelOf is the kernel of an operation with other workgroups than captured.
 func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 	k := &program.Kernel{
-		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
-		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Pipe: g.Pipe, Merged: g.Merged,
+		Name: op.Name, Kind: trace.Compute, Sharing: program.Sharing{Matrix: op.Shape.Kind == workload.GEMM, Pipe: g.Pipe},
+		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Merged: g.Merged,
 		Each: []program.Phase{{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write}},
 	}
 	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {

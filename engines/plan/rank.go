@@ -37,7 +37,7 @@ type Rank struct {
 type Stream struct {
 	program.Stream
 	End  trace.Time // captured end of the last op written, ns
-	held bool       // its first command waits until its first op started in the capture
+	held trace.Time // how much later its first op started than its launch and what it reads allow: work before the capture
 }
 
 // A Point is behind the first so many commands of a stream; the zero value is nowhere.
@@ -125,9 +125,8 @@ func FindQueued(w *workload.Workload, ids []int32, ran []Queued) {
 
 // Launch adds a kernel or copy that starts gap ns after the previous command.
 func (s *Stream) Launch(gap trace.Time, c program.Command) {
-	if s.held { // the gap is part of that time
-		s.held, s.Commands[0].Delay = false, max(0, s.Commands[0].Delay-gap)
-	}
+	s.Delay(s.held-gap, program.FlagWait, "work before the capture")
+	s.held = 0
 	c.Delay = gap
 	s.Commands = append(s.Commands, c)
 }

@@ -48,11 +48,8 @@ type Strategy struct {
 	Plainly string  // what it changes, in a few plain words, where libraries have none for it
 	Params  []Param // in printing order
 
+	Kind      Kind
 	Inside    bool     // overlaps inside kernels: phases of workgroups are recorded
-	Bound     bool     // a bound for comparison, not a schedule that runs
-	Future    bool     // needs hardware that no GPU has: shown, never recommended
-	Plain     bool     // overlaps nothing: recommended unless another strategy is clearly faster
-	Exact     bool     // the captured schedule: replays measured durations where they hold (WasMeasured)
 	Loop      bool     // overlaps iterations, so it serves all pairs of a trace or none
 	Rebuilds  bool     // runs other kernels than captured
 	Replaces  bool     // its own kernels or copies move the bytes of collectives, not the library's
@@ -75,6 +72,18 @@ type Strategy struct {
 	// that writes them, or the reason, in one line, why it does not apply.
 	Plan func(pl *Planner, v Values) (emit Emitter, why string)
 }
+
+// A Kind is what a strategy's schedule is to the others that it is compared with.
+type Kind uint8
+
+// The kinds. A strategy without one overlaps, and programs can have its schedule.
+const (
+	_      Kind = iota
+	Plain       // overlaps nothing: recommended unless another strategy is clearly faster
+	Exact       // the captured schedule: replays measured durations where they hold (WasMeasured)
+	Bound       // a bound for comparison, not a schedule that runs
+	Future      // needs hardware that no GPU has: shown, never recommended
+)
 
 // An Emitter writes the operations of a pair on one rank.
 type Emitter func(r *Rank, p *Pair)

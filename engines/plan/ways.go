@@ -89,7 +89,7 @@ func readWays() map[string][]Way {
 	ways := map[string][]Way{}
 	for i, row := range rows[1:] {
 		w := Way{With: row[1], Effort: Effort(row[5]), Library: row[6], Says: row[8], Line: row[9], Note: row[10]}
-		w.Native, w.Even = row[4] == "native", row[4] == "even"
+		w.Native, w.Even, w.Own = row[4] == "native", row[4] == "even", row[4] == "own"
 		w.Change = map[string]int{"fewer": -1, "more": 1}[row[4]]
 		for name := range strings.FieldsSeq(row[2]) {
 			op, ok := trace.ParseCollectiveOp(name)
@@ -140,6 +140,7 @@ type Way struct {
 	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
 	Vendor  string               `json:"-"`                 // of the GPUs; "": any
 	Native  bool                 `json:"-"`                 // for a program without PyTorch
+	Own     bool                 `json:"-"`                 // for a program whose trace names the library
 	Even    bool                 `json:"-"`                 // of all-to-alls for those of equal parts: others are messages
 	Change  int                  `json:"-"`                 // of channels: -1 fewer than captured, 1 more; 0: either
 }
@@ -277,7 +278,7 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	}
 	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library) ||
 		slices.Contains(t.Absent, w.Library)
-	other = other || w.Even && t.Uneven && op == trace.AllToAll
+	other = other || w.Even && t.Uneven && op == trace.AllToAll || w.Own && w.Library != t.Framework
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }

@@ -29,8 +29,8 @@ var Bulk = plan.Strategy{
 		plan.CarrierParams[0], plan.CarrierParams[1],
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
-	Plain: true,
-	Rows:  map[string]string{"comm_priority": ""}, // nothing runs beside a collective
+	Kind: plan.Plain,
+	Rows: map[string]string{"comm_priority": ""}, // nothing runs beside a collective
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values) *workload.Workload {
 		return edit.Undecomposed(w, m, v.Int("channels"))
 	},

@@ -17,8 +17,7 @@ import (
 var Captured = plan.Strategy{
 	Name:    "captured",
 	Summary: "the schedule as it was captured",
-	Bound:   true,
-	Exact:   true,
+	Kind:    plan.Exact,
 	Params: []plan.Param{
 		graphParam(),
 	},

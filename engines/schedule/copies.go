@@ -89,8 +89,8 @@ func planCopies(pl *plan.Planner, v plan.Values) (why string) {
 	case how == copiesPinned:
 	case w.Order != nil:
 		pl.Memory.Bytes += copiedAhead(w)
-	case len(w.Collectives) > 0:
-		return "copies=" + how + " is for captures without collectives"
+	case len(w.Collectives) > 0 && how == copiesAhead:
+		return "copies=ahead is for captures without collectives"
 	case how == copiesBatch:
 		return "copies=batch: not every marked iteration begins with copies from the host that are ready before it"
 	default:

@@ -112,7 +112,7 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) 
 func (s *step) issuesBetween(rank int, from, to int32, x *exchange) bool {
 	return slices.ContainsFunc(s.exchanges, func(other *exchange) bool {
 		k := slices.IndexFunc(other.members, func(m member) bool { return m.rank == rank })
-		return other != x && !other.coll.Part && k >= 0 && other.members[k].place > from && other.members[k].place <= to
+		return other != x && !other.coll.Earlier && k >= 0 && other.members[k].place > from && other.members[k].place <= to
 	})
 }
 
@@ -168,7 +168,7 @@ func (s *step) firstOf(rank int, at int32) int32 {
 func (s *step) keepGathered() bool {
 	out := map[int32]bool{}
 	for row, c := range s.gathers() {
-		if c.Part || s.gatheredBefore(row) == 0 { // parts go with the last one
+		if c.Earlier || s.gatheredBefore(row) == 0 { // parts go with the last one
 			continue
 		}
 		s.kept += c.Bytes
@@ -203,7 +203,7 @@ func (s *step) partsOf(row, rank int) (parts []int32) {
 	for row--; row >= 0; row-- {
 		switch d := &s.w.Collectives[row]; {
 		case d.Op != c.Op || d.Group != c.Group:
-		case !d.Part:
+		case !d.Earlier:
 			return parts
 		default:
 			for _, id := range d.Members {
@@ -339,7 +339,7 @@ func (s *step) tablesOf(reader int32) (tables []int32) {
 func (s *step) gatherAgain() bool {
 	var added []regather // all are found before the first is added: that moves the items behind it
 	for row, c := range s.gathers() {
-		if c.Part {
+		if c.Earlier {
 			continue
 		}
 		if x, ok := s.regatherOf(int32(row), c); ok {

@@ -45,7 +45,7 @@ func TestHalves(t *testing.T) {
 				if shapes[letter].Kind == workload.GEMM {
 					name = "gemm " + name
 				}
-				op := workload.Op{ID: int32(len(w.Ops)), Rank: rank, Kind: trace.Compute, Collective: -1, End: 10_000, Gradient: strings.ContainsRune("gn", letter), Kernel: &workload.Kernel{Name: name, Shape: shapes[letter]}}
+				op := workload.Op{ID: int32(len(w.Ops)), Rank: rank, Kind: trace.Compute, Collective: -1, End: 10_000, Launched: workload.Launched{Gradient: strings.ContainsRune("gn", letter)}, Kernel: &workload.Kernel{Name: name, Shape: shapes[letter]}}
 				if letter == 'F' {
 					op.Kernel = &workload.Kernel{Name: "gemm F", Shape: gemm(rows, 256, 512)}
 				}
@@ -114,7 +114,7 @@ func TestSumsOfOtherRows(t *testing.T) {
 func TestWholeBackwardOfHalves(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 5 { // inputs, sum, product, addition, sum of the next group
-		w.Ops = append(w.Ops, workload.Op{ID: int32(i), Kind: trace.Compute, Issued: trace.Time(10*i + 1), Collective: -1, Backward: i%2 == 0 && i < 4, Gradient: i == 3, Kernel: &workload.Kernel{}})
+		w.Ops = append(w.Ops, workload.Op{ID: int32(i), Kind: trace.Compute, Issued: trace.Time(10*i + 1), Collective: -1, Launched: workload.Launched{Backward: i%2 == 0 && i < 4, Gradient: i == 3}, Kernel: &workload.Kernel{}})
 	}
 	rd, x := &reading{w: w}, work{chunks: map[pipelineChunk][]int32{}, sums: map[int32]bool{}}
 	rd.marked(&x, []int32{0, 1, 2, 3, 4}, []mark{{from: 0, to: 5, pipelineChunk: pipelineChunk{Part: backwardPart, Split: true}}, {from: 6, to: 50, pipelineChunk: pipelineChunk{Part: weights}}})

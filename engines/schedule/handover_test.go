@@ -15,7 +15,7 @@ func handingOver() *pipelinePlan {
 	const us = 1000
 	w := &workload.Workload{World: 1, Ranks: [][]int32{{0, 1, 2, 3, 4}}, Calls: []trace.Time{5 * us}, Collectives: []workload.Collective{{Op: trace.SendRecv}}}
 	for i, name := range "FGBCm" {
-		op := workload.Op{ID: int32(i), Kind: trace.Compute, Collective: -1, Backward: name == 'B' || name == 'C', Kernel: &workload.Kernel{Name: string(name)}}
+		op := workload.Op{ID: int32(i), Kind: trace.Compute, Collective: -1, Launched: workload.Launched{Backward: name == 'B' || name == 'C'}, Kernel: &workload.Kernel{Name: string(name)}}
 		if name == 'm' {
 			op.Kind, op.Collective = trace.Collective, 0
 		}

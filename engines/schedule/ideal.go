@@ -21,7 +21,7 @@ var Ideal = plan.Strategy{
 	Params: []plan.Param{
 		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
 	},
-	Bound: true,
+	Kind: plan.Bound,
 	Plan: func(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
 		variant := v["variant"]
 		if variant == "whole" {

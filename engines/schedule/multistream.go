@@ -49,7 +49,7 @@ var Multistream = plan.Strategy{
 			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved and zb where the capture has one",
 		},
 		plan.GraphParam.Untried(),
-		plan.CarrierParams[0], plan.CarrierParams[1],
+		measured(plan.CarrierParams[0], "symmetric"), measured(plan.CarrierParams[1], plan.AsCaptured, "symmetric"),
 		copiesParam,
 		{
 			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",
@@ -81,6 +81,12 @@ var Multistream = plan.Strategy{
 		return edit.Batch(w, m, 1, 1, n)
 	},
 	Plan: planMultistream,
+}
+
+// measured is a parameter that was also run with these values on hardware, under this strategy.
+func measured(p plan.Param, values ...string) plan.Param {
+	p.Measured, p.Experimental = append(slices.Clone(p.Measured), values...), false
+	return p
 }
 
 // tooFewTokens is the reason why an iteration cannot be split into n batches; "" if it can.

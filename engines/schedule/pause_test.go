@@ -10,16 +10,16 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// loop is three iterations of two kernels of 1 ms on one rank, whose host takes a time before each iteration and 20 µs before
-// every other launch.
-func loop(t *testing.T, between trace.Time) *workload.Workload {
+// loop is six kernels of 1 ms on one rank, in three iterations or in one, whose host takes a time before each but the first pair of
+// them and 20 µs before every other launch.
+func loop(t *testing.T, between trace.Time, iterations int) *workload.Workload {
 	w := plantest.Step(t, 1, "7 G0 1000\n7 G1 1000\n7 G2 1000\n7 G3 1000\n7 G4 1000\n7 G5 1000")
-	w.Unprofiled, w.Steps = true, make([]workload.Step, 3)
+	w.Unprofiled, w.Steps = true, make([]workload.Step, iterations)
 	h := &workload.Host{Issues: make([]workload.Issue, 6), Latency: 5000}
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		by := trace.Time(i/2) * between
-		op.Step, op.Start, op.End, op.Issued = int32(i/2), op.Start+by, op.End+by, op.Start+by
+		op.Step, op.Start, op.End, op.Issued = int32(i/2*iterations/3), op.Start+by, op.End+by, op.Start+by
 		h.Order, h.Issues[i].Work = append(h.Order, int32(i)), 20_000
 		if i%2 == 0 && i > 0 {
 			h.Issues[i].Work = between
@@ -29,16 +29,21 @@ func loop(t *testing.T, between trace.Time) *workload.Workload {
 	return w
 }
 
-// A graph has no launches, but what the host does for milliseconds between iterations stays (rule H11).
+// A graph has no launches, but what the host does for milliseconds between iterations, or within the only one, stays (rule H11).
 func TestGraphsKeepPauses(t *testing.T) {
-	for _, c := range []struct{ between, least, most trace.Time }{
-		{400_000, 2_000_000, 2_100_000},
-		{5_000_000, 5_000_000, 5_200_000},
+	for _, c := range []struct {
+		iterations           int
+		between, least, most trace.Time
+	}{
+		{3, 400_000, 2_000_000, 2_100_000},
+		{3, 5_000_000, 5_000_000, 5_200_000},
+		{1, 400_000, 6_000_000, 6_100_000},
+		{1, 5_000_000, 12_000_000, 12_200_000},
 	} {
-		w := loop(t, c.between)
+		w := loop(t, c.between, c.iterations)
 		out := enginetest.Outcome(t, w, plantest.H200(t, 1), "captured", plan.Values{"graph": "on"})
 		if out.Time < c.least || out.Time > c.most {
-			t.Errorf("%d ns between iterations: %d ns an iteration, want %d to %d", c.between, out.Time, c.least, c.most)
+			t.Errorf("%d iterations, %d ns of the host between pairs: %d ns an iteration, want %d to %d", c.iterations, c.between, out.Time, c.least, c.most)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func drawn(t *testing.T, chunks ...string) *pipelinePlan {
 			if kernels[letter] == nil {
 				kernels[letter] = &workload.Kernel{Name: string(letter), Tiling: workload.Tiling{WGs: 1 << 14}}
 			}
-			op := workload.Op{ID: int32(len(w.Ops)), Kind: trace.Compute, Collective: -1, Start: 0, End: 10_000, Backward: true, Gradient: letter == 'g', Kernel: kernels[letter]}
+			op := workload.Op{ID: int32(len(w.Ops)), Kind: trace.Compute, Collective: -1, Start: 0, End: 10_000, Launched: workload.Launched{Backward: true, Gradient: letter == 'g'}, Kernel: kernels[letter]}
 			if letter == 'm' {
 				op.Kind = trace.Copy
 			}

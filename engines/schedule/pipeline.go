@@ -175,7 +175,7 @@ func (pw *pipelineWriter) message(round, from int, c pipelineChunk) *exchange {
 	x := pw.messages[key]
 	if x == nil {
 		to, _, _ := pw.Beside(from, c, 1)
-		coll := &workload.Collective{Op: trace.SendRecv, Group: trace.None, Seq: trace.None - 1 - int64(len(pw.messages)), Bytes: pw.Bytes, In: pw.Bytes, Out: pw.Bytes, Alone: pw.Alone}
+		coll := &workload.Collective{Op: trace.SendRecv, Group: trace.None, Seq: trace.None - 1 - int64(len(pw.messages)), Bytes: pw.Bytes, In: pw.Bytes, Out: pw.Bytes, Times: workload.Times{Alone: pw.Alone}}
 		for _, rank := range []int{min(from, to), max(from, to)} {
 			op := pw.Message(round, rank)
 			coll.Members, coll.Channels = append(coll.Members, op.ID), max(coll.Channels, pw.w.Collectives[op.Collective].Channels)

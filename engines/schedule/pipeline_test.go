@@ -55,7 +55,7 @@ func (s made) build(t testing.TB) *workload.Workload {
 	count := make([]int, world)
 	add := func(r int, name string, kind trace.Kind, took trace.Time, shape workload.Shape, back bool, coll int32) {
 		op := workload.Op{
-			Rank: r, Kind: kind, Queue: 7, Collective: coll, Issued: trace.Infinity, Step: -1, Start: now[r], End: now[r] + took, Backward: back,
+			Rank: r, Kind: kind, Queue: 7, Collective: coll, Issued: trace.Infinity, Step: -1, Start: now[r], End: now[r] + took, Launched: workload.Launched{Backward: back},
 			Kernel: &workload.Kernel{Name: name, Shape: shape, Tiling: workload.Tiling{WGs: 120}, Footprint: program.Footprint{Threads: 256, Registers: 32}},
 		}
 		if kind == trace.Collective {

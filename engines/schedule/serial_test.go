@@ -16,7 +16,7 @@ func TestSerialOrder(t *testing.T) {
 		w.Ops[i] = workload.Op{ID: int32(i), Rank: i / 4, Collective: -1, Start: trace.Time(i % 4), Issued: trace.Infinity}
 	}
 	for c, members := range [][]int32{{1, 7}, {3, 5}} {
-		w.Collectives = append(w.Collectives, workload.Collective{Members: members, Arrive: trace.Time(3 + c)})
+		w.Collectives = append(w.Collectives, workload.Collective{Members: members, Times: workload.Times{Arrive: trace.Time(3 + c)}})
 		for _, id := range members {
 			w.Ops[id].Collective = int32(c)
 		}

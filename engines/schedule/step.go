@@ -179,7 +179,7 @@ func (s *step) exchange(row int) {
 
 // apart reports whether a collective has another communicator than its group's: a reduce-scatter that runs beside gathers.
 func (s *step) apart(c *workload.Collective) bool {
-	return s.values[scatterGroupParam.Name] == ownGroup && c.Op == trace.ReduceScatter && !c.Own
+	return s.values[scatterGroupParam.Name] == ownGroup && c.Op == trace.ReduceScatter && !c.Foreign
 }
 
 // streamName is the name of the added stream for a collective that was captured on a
@@ -323,7 +323,7 @@ func (s *step) lineOf(x *exchange, m *member) line {
 	switch {
 	case s.serial:
 		return line{rank: m.rank, group: -1}
-	case x.coll.Group >= 0 && x.coll.Op != trace.SendRecv && !x.coll.Own:
+	case x.coll.Group >= 0 && x.coll.Op != trace.SendRecv && !x.coll.Foreign:
 		if s.apart(x.coll) {
 			return line{rank: m.rank, group: x.coll.Group, name: x.name}
 		}

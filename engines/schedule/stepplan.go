@@ -42,7 +42,7 @@ var (
 		Ops: plan.OnlyGathers,
 	}
 	scatterGroupParam = plan.Param{
-		Name: "scatter_group", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, ownGroup}, Experimental: true,
+		Name: "scatter_group", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, ownGroup}, Measured: []string{plan.AsCaptured, ownGroup},
 		Doc:   "steps: own, reduce-scatters have a communicator of their own and run beside all-gathers (rule S24)",
 		Costs: "the buffers of one more communicator", Ops: []trace.CollectiveOp{trace.ReduceScatter},
 	}
@@ -139,7 +139,7 @@ func planStep(pl *plan.Planner, o stepOptions) (why string) {
 	}
 	pl.Memory.Bytes += s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead + s.flattened()
 	for _, c := range s.gathers() {
-		if (v["keep_gathered"] == "on" || v.Int("prefetch") > 0) && (c.Guessed || c.Bytes == 0 && !c.Part) {
+		if (v["keep_gathered"] == "on" || v.Int("prefetch") > 0) && (c.Guessed || c.Bytes == 0 && !c.Earlier) {
 			pl.Memory.Lack("gathered parameters of unknown size")
 		}
 	}
@@ -160,7 +160,7 @@ func (s *step) sharesGroup() bool {
 		}
 	}
 	return slices.ContainsFunc(s.w.Collectives, func(c workload.Collective) bool {
-		return c.Op == trace.AllGather && !c.Own && scatters[c.Group]
+		return c.Op == trace.AllGather && !c.Foreign && scatters[c.Group]
 	})
 }
 
@@ -271,7 +271,7 @@ var triedChannels = []int{4, 8, 16}
 // ofKinds are numbers of workgroups of the gathers and of the sums of a step apart, for a step that has both.
 func ofKinds(w *workload.Workload) (settings []string) {
 	for _, p := range kindParams {
-		does := func(c workload.Collective) bool { return !c.Own && !c.Engines && slices.Contains(p.Ops, c.Op) }
+		does := func(c workload.Collective) bool { return !c.Foreign && !c.Engines && slices.Contains(p.Ops, c.Op) }
 		if !slices.ContainsFunc(w.Collectives, does) {
 			return nil
 		}

@@ -68,7 +68,7 @@ func TestCarriersOfSteps(t *testing.T) {
 		changed.Params.Carrier = map[string]string{"nccl": "dma", "copies": "cu"}[from.Variant.Gather]
 		kept := row // what backward gathers again is left out, with all parts of it and the copies in front
 		kept.Strategy, kept.Params.KeepGathered = "multistream", true
-		checks, err := Rows([]dataset.Row{row, changed, kept}, Inputs{
+		checks, err := predictRows([]dataset.Row{row, changed, kept}, Inputs{
 			Machine: func(dataset.Row) (machine.Machine, error) { return m.Resize(2), nil },
 			Trace: func(dataset.Row) (*trace.Run, error) {
 				return format.Open(filepath.Join(folder, "traces", row.Trace), format.Options{})

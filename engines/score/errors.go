@@ -2,10 +2,12 @@ package score
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 )
 
@@ -160,14 +162,14 @@ type ChangeScore struct {
 
 // ChangesOf compares the rows of a strategy, or of everything, with their references. Of
 // the changes over 2 %, those of a row without a prediction, or whose reference has none,
-// count as wrong; rows whose trace is not included do not count. A predicted change of
+// count as wrong; rows whose trace is not there do not count. A predicted change of
 // under 0.2 % is none.
 func ChangesOf(checks []Check, strategy string) (s ChangeScore) {
 	const none = 0.002
 	var off []float64
 	for i, base := range references(checks) {
 		c := &checks[i]
-		if c.Row.Noisy || base == nil || base == c || !c.of(strategy) || c.Why == errAbsent.Error() {
+		if c.Row.Noisy || base == nil || base == c || !c.of(strategy) || c.absent {
 			continue
 		}
 		predicted, measured := c.against(base)
@@ -210,9 +212,9 @@ func references(checks []Check) []*Check {
 	for i := range checks {
 		row := checks[i].Row
 		e, _ := engines.Named(row.Strategy)
-		base := e.Plain
+		base := e.Kind == plan.Plain
 		if row.Workload.Kind == "step" {
-			base = e.Exact
+			base = e.Kind == plan.Exact
 		}
 		k := workloadKey(row)
 		if ref := of[k]; base && (ref == nil || len(RowName(row)) < len(RowName(ref.Row))) {
@@ -226,27 +228,26 @@ func references(checks []Check) []*Check {
 	return list
 }
 
-// A Refusal is a reason for which rows have no prediction, and how many.
-type Refusal struct {
-	Why string
-	N   int
-}
-
-// Refusals are the reasons, the most frequent first.
-func Refusals(checks []Check) (list []Refusal) {
+// Refusals are the reasons for which rows have no prediction, each with their number, the most frequent first.
+func Refusals(checks []Check) iter.Seq2[string, int] {
+	var reasons []string
+	rows := map[string]int{}
 	for _, c := range checks {
 		if c.Why == "" {
 			continue
 		}
-		i := slices.IndexFunc(list, func(r Refusal) bool { return r.Why == c.Why })
-		if i < 0 {
-			i = len(list)
-			list = append(list, Refusal{Why: c.Why})
+		if rows[c.Why]++; rows[c.Why] == 1 {
+			reasons = append(reasons, c.Why)
 		}
-		list[i].N++
 	}
-	slices.SortStableFunc(list, func(a, b Refusal) int { return b.N - a.N })
-	return list
+	slices.SortStableFunc(reasons, func(a, b string) int { return rows[b] - rows[a] })
+	return func(yield func(why string, n int) bool) {
+		for _, why := range reasons {
+			if !yield(why, rows[why]) {
+				return
+			}
+		}
+	}
 }
 
 // gains are what rows of a strategy changed on hardware, in rising order: the time over that of the fastest bulk row of
@@ -256,7 +257,7 @@ func gains(results []SetResult, strategy string) (changes []float64) {
 		bulk := map[string]float64{}
 		for _, c := range r.Checks {
 			e, _ := engines.Named(c.Row.Strategy)
-			if k := workloadKey(c.Row); e.Plain && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
+			if k := workloadKey(c.Row); e.Kind == plan.Plain && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
 				bulk[k] = c.Row.Us
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace"
@@ -128,7 +129,7 @@ func (w *page) gains(results []SetResult) {
 	w.head(1, "strategy", "rows", "median", "best", "worst", "slower than bulk")
 	for _, e := range engines.All() {
 		g := gains(results, e.Name)
-		if n := len(g); n > 0 && !e.Plain {
+		if n := len(g); n > 0 && e.Kind != plan.Plain {
 			slower := slices.IndexFunc(append(g, 1), func(x float64) bool { return x > 0 })
 			w.row(e.Name, fmt.Sprint(n), trace.Percent(quantile(g, 0.5)), trace.Percent(g[0]), trace.Percent(g[n-1]), fmt.Sprint(n-slower))
 		}
@@ -159,11 +160,10 @@ func (w *page) set(r SetResult) {
 	if c := ChangesOf(r.Checks, everything); c.N > 0 && steps {
 		w.printf("\nChanges against the captured variant, in percent of its time: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows.\n", 100*c.Median, 100*c.P90, c.N)
 	}
-	for i, x := range Refusals(r.Checks) {
-		if i == 0 {
-			w.printf("\nNot predicted:\n\n")
-		}
-		w.printf("* %d: %s\n", x.N, x.Why)
+	title := "\nNot predicted:\n\n"
+	for why, n := range Refusals(r.Checks) {
+		w.printf("%s* %d: %s\n", title, n, why)
+		title = ""
 	}
 	w.stamped(r.Stamped)
 }

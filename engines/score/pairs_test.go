@@ -2,7 +2,6 @@ package score
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -20,12 +19,10 @@ import (
 // other's likely faster; and what one calls likely faster than its own schedule the other does not call likely slower than that.
 func TestCapturesOfOneJobAgree(t *testing.T) {
 	folder := "../../../shared/data/real/h200x2"
-	f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
-	if !longtest.Asked() || err != nil {
+	rows := rowsOf(t, filepath.Join(folder, "steps.jsonl"))
+	if !longtest.Asked() || rows == nil {
 		t.Skip("needs the programs of others alongside the checkout")
 	}
-	defer f.Close()
-	rows := must.Have(dataset.ReadRows(f, f.Name()))(t)
 	type way struct{ job, from, to string }
 	wayOf := func(r *dataset.Row) way {
 		return way{r.Workload.Name, fmt.Sprint(r.CapturedVariant), fmt.Sprint(r.MeasuredVariant)}
@@ -39,7 +36,7 @@ func TestCapturesOfOneJobAgree(t *testing.T) {
 	jobs := []string{"ddp_hf_llama", "ddp_tv_resnet50", "fsdp1_hf_llama"}
 	rows = slices.DeleteFunc(rows, func(r dataset.Row) bool { return !slices.Contains(jobs, r.Workload.Name) })
 	m := must.Have(machine.Load("h200"))(t)
-	checks, err := Rows(rows, Inputs{
+	checks, err := predictRows(rows, Inputs{
 		Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 		Trace: func(r dataset.Row) (*trace.Run, error) {
 			return format.Open(filepath.Join(folder, r.Trace), format.Options{})

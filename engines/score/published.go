@@ -25,35 +25,40 @@ func Published(name string, text []byte, strategies []plan.Selection) (string, e
 	if f.is, err = f.with(nil); err != nil {
 		return "", err
 	}
-	var found []Claim
-	ranks := map[string]int{} // of claims: the least is the closest
+	type match struct {
+		Claim
+		rank    int      // of the closest point
+		numbers []string // of the file alone
+	}
+	var found []match
 	for _, p := range papers {
 		for _, c := range p.Claims {
-			rank := -1
+			m := match{Claim: c, rank: -1}
 			for i := range c.Points {
 				p := &c.Points[i]
-				switch r := f.fits(p); {
-				case r < 0:
-				case rank < 0 || r < rank:
-					rank, c.Apart = r, p.Apart
+				rank := f.fits(p)
+				if rank >= 0 && (m.rank < 0 || rank < m.rank) {
+					m.rank, m.Apart = rank, p.Apart
+				}
+				if rank >= 0 && rank&^beside == 0 {
+					m.numbers = append(m.numbers, strings.TrimSpace(p.Label+" "+p.As.Format(p.Published)))
 				}
 			}
-			if rank >= 0 {
-				found, ranks[c.ID] = append(found, c), rank
+			if m.rank >= 0 {
+				found = append(found, m)
 			}
 		}
 	}
 	if len(found) == 0 {
 		return "", nil
 	}
-	slices.SortStableFunc(found, func(a, b Claim) int { return ranks[a.ID] - ranks[b.ID] })
-	c := found[0]
+	c := slices.MinFunc(found, func(a, b match) int { return a.rank - b.rank }) // the first of equal ones
 	said := fmt.Sprintf("%s (%s, %s)", c.Says, c.ID, c.Where)
-	switch ranks[c.ID] &^ beside {
+	switch c.rank &^ beside {
 	case isSum:
 		said += ", over sizes of which this is one"
 	case 0:
-		said += ": " + strings.Join(f.numbers(&c), ", ")
+		said += ": " + strings.Join(c.numbers, ", ")
 	}
 	if c.Apart != "" {
 		said += "; not scored: " + c.Apart
@@ -62,16 +67,6 @@ func Published(name string, text []byte, strategies []plan.Selection) (string, e
 		said += fmt.Sprintf("; %d more", n)
 	}
 	return said + "; compare: overlapse reproduce " + c.Paper + " --points", nil
-}
-
-// numbers are a claim's of the file alone.
-func (f *shipped) numbers(c *Claim) (list []string) {
-	for i := range c.Points {
-		if p := &c.Points[i]; f.fits(p) >= 0 && f.fits(p)&^beside == 0 {
-			list = append(list, strings.TrimSpace(p.Label+" "+p.As.Format(p.Published)))
-		}
-	}
-	return list
 }
 
 // What keeps a point from being the closest to a file.

@@ -81,16 +81,9 @@ func TestStepsOfAnotherGPU(t *testing.T) {
 	const steps = "../../../shared/data/steps"
 	rows := map[string][]dataset.Row{}
 	for _, gpu := range []string{"h100", "h200"} {
-		f, err := os.Open(filepath.Join(steps, gpu+"x2", "steps.jsonl"))
-		if err != nil {
+		if rows[gpu] = rowsOf(t, filepath.Join(steps, gpu+"x2", "steps.jsonl")); rows[gpu] == nil {
 			t.Skip("the steps of shared/data are absent")
 		}
-		read, err := dataset.ReadRows(f, f.Name())
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows[gpu] = read
 	}
 	variant := func(r dataset.Row) string {
 		name := r.Workload.Name

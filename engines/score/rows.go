@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines"
@@ -40,6 +41,7 @@ type Check struct {
 	Predicted  float64          // microseconds per iteration, mean over race outcomes; 0 if Why is set
 	Clock      plan.ClockRegime // that the protocol of the row has the iteration at
 	Why        string
+	absent     bool // for want of its trace
 	Evidence   verdict.Evidence
 	noise      float64            // of the outcome (engines.Outcome)
 	Confidence verdict.Confidence // that the row is faster than its reference
@@ -55,17 +57,17 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 // Inputs are where a run of checks gets its traces and machines from. Functions
 // are called from several goroutines.
 type Inputs struct {
-	Trace   func(dataset.Row) (*trace.Run, error)      // opens the trace of Row.Trace
+	Trace   func(dataset.Row) (*trace.Run, error)      // opens the trace of Row.Trace; of Dataset: not needed
 	Machine func(dataset.Row) (machine.Machine, error) // to predict for
 	Stop    func() error                               // called before each row; its error ends the run
 	Done    func()                                     // called after each row; may be nil
 }
 
-// Rows predicts every row, on as many goroutines as there are cores. The checks
+// predictRows predicts every row, on as many goroutines as there are cores. The checks
 // are in the order of the rows. Rows that start from one trace and follow each
 // other were measured one after another by one process: each begins with the GPUs
 // as warm as the row before left them.
-func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
+func predictRows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	checks := make([]Check, len(rows))
 	groups := groupRows(rows)
 	err := guard.Each(len(groups), func(at int) error {
@@ -85,6 +87,7 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 			}
 			if checks[i] = (Check{Row: rows[i]}); why != nil {
 				checks[i].Why = why.Error()
+				checks[i].absent = errors.Is(why, errAbsent) || errors.Is(why, fs.ErrNotExist)
 			} else {
 				m, err := in.Machine(rows[i])
 				if err != nil {
@@ -130,8 +133,8 @@ type SetResult struct {
 // errAbsent says why a row of a dataset has no prediction.
 var errAbsent = errors.New("the trace is listed in the index and not included")
 
-// Dataset predicts every set of a dataset that has rows of strategies. Its inputs
-// need no Trace: traces are opened with read.
+// Dataset predicts every set of a dataset that has rows of strategies, whose traces are opened with read. Probabilities are of
+// models that were not fitted to the rows (rule E8): of a file of rows, of the one that ships.
 func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in Inputs) ([]SetResult, error) {
 	var results []SetResult
 	for i := range d.Sets {
@@ -145,7 +148,7 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 				return read(d.Path(s, row.Trace))
 			}
 			var err error
-			if r.Checks, err = Rows(s.Rows, in); err != nil {
+			if r.Checks, err = predictRows(s.Rows, in); err != nil {
 				return nil, err
 			}
 			for i := range r.Checks {
@@ -158,6 +161,9 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 		}
 		results = append(results, r)
 	}
+	if isFile(d) {
+		return results, nil
+	}
 	rows := compared(results)
 	models := heldOut(rows)
 	for _, c := range rows {
@@ -166,9 +172,12 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 	return results, nil
 }
 
-// Predictable reports whether a set has rows of strategies; benchmarks have none.
+// isFile reports whether a dataset is a file of rows.
+func isFile(d *dataset.Dataset) bool { return len(d.Sets) == 1 && d.Sets[0].Name == "" }
+
+// Predictable reports whether a set has rows of strategies; benchmarks have none. Each row of a file is predicted, or why not.
 func Predictable(s *dataset.Set) bool {
-	return s.Split != dataset.Calibrate && slices.ContainsFunc(s.Rows,
+	return s.Name == "" || s.Split != dataset.Calibrate && slices.ContainsFunc(s.Rows,
 		func(r dataset.Row) bool { return slices.Contains(engines.Names(), r.Strategy) })
 }
 

@@ -1,6 +1,9 @@
 package score
 
 import (
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -22,6 +25,15 @@ const samples = "../../samples"
 func opened(t *testing.T, path string) *trace.Run {
 	t.Helper()
 	return must.Have(format.Open(filepath.Join(samples, path), format.Options{}))(t)
+}
+
+// rowsOf are the rows of a file, nil where it is absent.
+func rowsOf(t *testing.T, file string) []dataset.Row {
+	t.Helper()
+	if _, err := os.Stat(file); err != nil {
+		return nil
+	}
+	return must.Have(dataset.OpenRows(file))(t).Sets[0].Rows
 }
 
 func TestInTurn(t *testing.T) {
@@ -55,7 +67,7 @@ func TestMeasuredIn(t *testing.T) {
 		{"some milliseconds", dataset.Params{}, 0, plan.FullClock},
 		{"of a warm GPU", dataset.Params{}, 0.4, plan.SettledClock},
 		{"of one that had a pause", dataset.Params{State: dataset.State{Cool: true}}, 0.4, plan.FullClock},
-		{"seconds", dataset.Params{Settings: dataset.Settings{Iterations: 1000}}, 0, plan.SettledClock},
+		{"seconds", dataset.Params{Iterations: 1000}, 0, plan.SettledClock},
 		{"said to be sustained", dataset.Params{State: dataset.State{Sustained: true}}, 0, plan.SettledClock},
 	} {
 		check := Check{Row: dataset.Row{Params: c.set}, warm: c.warm}
@@ -76,7 +88,7 @@ func TestQueuedRows(t *testing.T) {
 	m := plantest.H200(t, 2)
 	queued := row
 	queued.Params.Queued = true
-	checks, err := Rows([]dataset.Row{row, queued}, Inputs{
+	checks, err := predictRows([]dataset.Row{row, queued}, Inputs{
 		Trace:   func(dataset.Row) (*trace.Run, error) { return run, nil },
 		Machine: func(dataset.Row) (machine.Machine, error) { return m, nil },
 	})
@@ -88,5 +100,21 @@ func TestQueuedRows(t *testing.T) {
 	}
 	if checks[1].Predicted > 25 { // kernels of 8.3 and 5.7 us, and what lies between
 		t.Errorf("behind other work %.1f us", checks[1].Predicted)
+	}
+}
+
+// Rows whose trace is not there count for no sign; those whose trace is broken count as wrong ones.
+func TestSignsOfAbsentTraces(t *testing.T) {
+	rows := []dataset.Row{
+		{ID: "a", Machine: "h200x2", World: 2, Strategy: "bulk", Us: 100, Trace: "t"},
+		{ID: "b", Machine: "h200x2", World: 2, Strategy: "decompose", Us: 80, Trace: "t"},
+	}
+	for why, want := range map[error]int{fs.ErrNotExist: 0, errAbsent: 0, fs.ErrPermission: 1} {
+		checks := must.Have(predictRows(rows, Inputs{
+			Trace: func(dataset.Row) (*trace.Run, error) { return nil, fmt.Errorf("t: %w", why) },
+		}))(t)
+		if got := ChangesOf(checks, everything); got.Over != want || got.Right != 0 {
+			t.Errorf("%v: %d of %d signs, want 0 of %d", why, got.Right, got.Over, want)
+		}
 	}
 }

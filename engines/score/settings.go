@@ -1,7 +1,6 @@
 package score
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,45 +11,19 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 )
 
-// A setting is a parameter of a row's strategy, as rows name it.
-type setting struct{ name, value string }
-
-// settingNames are the fields of dataset.Params that strategies have settings of.
-var settingNames = []string{
-	"chunks", "channels", "programs", "bucket_mb", "interleave", "schedule", "microbatches", "keep_gathered",
-	"carrier", "copies", "order", "policy", "impl", "comm_priority", "compute_priority", "lds", "blocks", "graph",
-}
-
-// settingsOf are the settings of a row, those that it leaves out not among them.
-func settingsOf(row *dataset.Row) (list []setting) {
-	var given map[string]any
-	text, _ := json.Marshal(row.Params) // plain fields: it cannot fail
-	_ = json.Unmarshal(text, &given)
-	for _, name := range settingNames {
-		switch v := given[name].(type) {
-		case nil:
-		case bool: // true: rows leave out what is off
-			list = append(list, setting{name, "on"})
-		default:
-			list = append(list, setting{name, fmt.Sprint(v)})
-		}
-	}
-	return list
-}
-
 // RowName is a row's strategy with its settings.
 func RowName(row dataset.Row) string {
 	text := row.Strategy
-	for _, s := range settingsOf(&row) {
-		_, err := strconv.ParseFloat(s.value, 64)
+	for name, value := range row.Params.Text() {
+		_, err := strconv.ParseFloat(value, 64)
 		switch {
-		case s.name == "graph" && row.Workload.Kind != "step":
-		case s.value == "on":
-			text += " " + strings.TrimPrefix(s.name, "comm_")
-		case err != nil:
-			text += " " + s.value
+		case name == "graph" && row.Workload.Kind != "step":
+		case value == "on":
+			text += " " + strings.TrimPrefix(name, "comm_")
+		case err != nil && name != "sums":
+			text += " " + value
 		default:
-			text += " " + s.name + "=" + s.value
+			text += " " + name + "=" + value
 		}
 	}
 	if t := row.Params.Tokens; len(t) == 2 {
@@ -77,21 +50,21 @@ func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, error) {
 	if row.Workload.Framework == "fsdp" && has("keep_gathered") { // rows leave out what is off
 		set["keep_gathered"] = "off"
 	}
-	for _, s := range settingsOf(row) {
-		stands, renamed := e.Rows[s.name+"="+s.value]
+	for name, value := range row.Params.Text() {
+		stands, renamed := e.Rows[name+"="+value]
 		if !renamed {
-			stands, renamed = e.Rows[s.name]
+			stands, renamed = e.Rows[name]
 		}
 		for text := range strings.SplitSeq(stands, ":") {
 			if name, value, ok := strings.Cut(text, "="); ok {
 				set[name] = value
 			}
 		}
-		if !renamed || has(s.name) && set[s.name] == "" {
-			set[s.name] = s.value
+		if !renamed || has(name) && set[name] == "" {
+			set[name] = value
 		}
-		if s.name == "programs" && !has(s.name) {
-			delete(set, s.name) // of the captured kernel
+		if name == "programs" && !has(name) {
+			delete(set, name) // of the captured kernel
 		}
 	}
 	v, err := e.Values(set)

@@ -175,34 +175,28 @@ type stampedKernel struct {
 
 // stampedKernels are the kernels of a run that have workgroups, by rank and start.
 func stampedKernels(run *trace.Run) (list []stampedKernel) {
-	wgs := map[trace.SpanID][]trace.Span{}
+	of := map[trace.SpanID][]trace.Span{} // workgroups of kernels, by start
+	var kernels []trace.SpanID
 	for _, s := range run.Spans {
-		a := run.Workgroup(s)
-		if s.Kind == trace.Workgroup && a != nil && a.ID >= 0 && s.Parent >= 0 && run.Spans[s.Parent].Kind == trace.Compute {
-			wgs[s.Parent] = append(wgs[s.Parent], s)
+		a, kernel := run.Workgroup(s), s.Parent
+		if s.Kind != trace.Workgroup || a == nil || a.ID < 0 || kernel < 0 || run.Spans[kernel].Kind != trace.Compute {
+			continue
 		}
+		if of[kernel] == nil {
+			kernels = append(kernels, kernel)
+		}
+		of[kernel] = append(of[kernel], s)
 	}
-	first := map[trace.SpanID]trace.Time{}
-	var parents []trace.SpanID
-	for parent, spans := range wgs {
-		parents = append(parents, parent)
-		first[parent] = slices.MinFunc(spans, func(a, b trace.Span) int { return cmp.Compare(a.Start, b.Start) }).Start
-	}
-	rank := func(parent trace.SpanID) int { return run.Ranks[run.RankOf(wgs[parent][0])].ID }
-	slices.SortFunc(parents, func(a, b trace.SpanID) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(first[a], first[b]), cmp.Compare(a, b))
-	})
-	for _, parent := range parents {
-		k := stampedKernel{rank: rank(parent)}
-		spans := wgs[parent]
-		slices.SortFunc(spans, func(a, b trace.Span) int {
-			return cmp.Or(cmp.Compare(run.Workgroup(a).ID, run.Workgroup(b).ID), cmp.Compare(a.Start, b.Start))
-		})
-		for _, s := range spans {
-			k.starts, k.ends = append(k.starts, float64(s.Start-first[parent])), append(k.ends, float64(s.End-first[parent]))
+	for _, kernel := range kernels {
+		wgs := of[kernel]
+		k, first := stampedKernel{rank: run.Ranks[run.RankOf(wgs[0])].ID}, wgs[0].Start
+		slices.SortStableFunc(wgs, func(a, b trace.Span) int { return cmp.Compare(run.Workgroup(a).ID, run.Workgroup(b).ID) })
+		for _, s := range wgs {
+			k.starts, k.ends = append(k.starts, float64(s.Start-first)), append(k.ends, float64(s.End-first))
 		}
 		list = append(list, k)
 	}
+	slices.SortStableFunc(list, func(a, b stampedKernel) int { return a.rank - b.rank })
 	return list
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace"
@@ -35,12 +36,10 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := filepath.Join("../../../shared/data/steps", c.name)
-			f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
-			if !longtest.Asked() || err != nil {
+			rows := rowsOf(t, filepath.Join(folder, "steps.jsonl"))
+			if !longtest.Asked() || rows == nil {
 				t.Skipf("needs the captured steps of %s alongside the checkout, and a minute", c.name)
 			}
-			defer f.Close()
-			rows := must.Have(dataset.ReadRows(f, f.Name()))(t)
 			first := map[string]string{} // workload by program
 			rows = slices.DeleteFunc(rows, func(r dataset.Row) bool {
 				program := sizeOf.ReplaceAllString(r.Workload.Name, "")
@@ -50,7 +49,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 				return first[program] != r.Workload.Name
 			})
 			m := must.Have(machine.Load(c.profile))(t)
-			checks, err := Rows(rows, Inputs{
+			checks, err := predictRows(rows, Inputs{
 				Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 				Trace: func(r dataset.Row) (*trace.Run, error) {
 					alone, err := bare(t, filepath.Join(folder, r.Trace))
@@ -97,7 +96,7 @@ type stepScore struct {
 
 // stepsOf scores steps: changes are against the captured variant without a profiler.
 func stepsOf(checks []Check) (s stepScore) {
-	exact := func(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Exact }
+	exact := func(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Kind == plan.Exact }
 	captured := map[string]float64{}
 	for _, c := range checks {
 		if exact(c.Row) && c.Why == "" {

@@ -148,7 +148,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 	kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool,
 ) (emit plan.Emitter, why string) {
 	pl.ChangesOnly = func(c *workload.Collective) bool {
-		return serves(c) || v["norm"] == "inside" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
+		return serves(c) || v["norm"] == "inside" && c.Op == trace.AllReduce && c.Foreign && normBehind(pl.Workload, c.Members[0]) >= 0
 	}
 	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return pl.ChangesOnly(&c) })
 	before := len(pl.Pairs)

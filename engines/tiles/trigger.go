@@ -49,9 +49,9 @@ var Trigger = plan.Strategy{
 			Doc: "of the tracker: a ring's part of the output is sent in at most so many blocks (T3's has 256)",
 		},
 	},
+	Kind:   plan.Future,
 	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild: joinChains,
-	Future:  true,
 	Plan:    planTrigger,
 }
 

@@ -169,7 +169,7 @@ func whereOf(c plan.Changes) []string {
 	if len(c.Pairs) == 0 {
 		for i := range c.Workload.Collectives {
 			x := &c.Workload.Collectives[i]
-			if x.Part || !slices.Contains(c.Ops, x.Op) {
+			if x.Earlier || !slices.Contains(c.Ops, x.Op) {
 				continue
 			}
 			add(func(size string) string { return nameOf(c.Workload, x.Members[0], size) }, int32(i), x.Transfer())

@@ -61,9 +61,9 @@ func EvidenceOf(w *workload.Workload, out engines.Outcome) Evidence {
 		}
 	}
 	e := Evidence{
-		OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop || splitsBatches(out),
+		OtherKernels: out.Strategy.Kind != plan.Plain && out.Strategy.Kind != plan.Exact && !out.Strategy.Loop || splitsBatches(out),
 		Rest:         out.Changed.Rest, Copied: w.Captured < w.World && w.Run.Estimated == "",
-		none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future,
+		none: out.Strategy.Kind == plan.Bound || out.Strategy.Kind == plan.Future,
 	}
 	if out.Best > 0 {
 		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
@@ -81,7 +81,7 @@ func EvidenceOf(w *workload.Workload, out engines.Outcome) Evidence {
 		e.Why = fmt.Sprintf("dispatch order varies between runs: %s to %s", trace.Micros(out.Best), trace.Micros(out.Worst))
 	case len(v.caveats) > 0:
 		e.Why = v.caveats[0].why
-	case out.Strategy.Exact:
+	case out.Strategy.Kind == plan.Exact:
 		e.Why = "every kernel as it was measured"
 	default:
 		e.Why = "kernels as captured, parts as measured on this machine"
@@ -114,7 +114,7 @@ func (v *assessment) machine() {
 	if v.m.Guess != "" {
 		v.addCaveat(invalid, "%s is a guess: %s", v.m.Name, v.m.Guess)
 	}
-	switch assumed := (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()); {
+	switch assumed := (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (v.out.Strategy.Kind != plan.Exact || v.retargeted()); {
 	case other:
 		v.addCaveat(unproven, "%s was run on %s, on no GPU of %s", what, strings.Join(on, " and "), cmp.Or(vendor, "this vendor"))
 	case assumed:
@@ -152,11 +152,11 @@ func (v *assessment) capture() {
 	if what := DamageOf(v.w); what != "" {
 		v.addCaveat(invalid, "the trace is damaged: %s", what)
 	}
-	if i := v.w.Isolation; i != nil && i.P90 > unlike && !s.Exact {
+	if i := v.w.Isolation; i != nil && i.P90 > unlike && s.Kind != plan.Exact {
 		v.addCaveat(poor, "simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+
 			"capture more steps, or the step without overlap", baseName(v.w), 100*i.P90)
 	}
-	if own := !s.Plain && !s.Exact && !s.Loop && v.w.Run.Estimated == ""; own && overLaw(v.w, v.m, false) > sick {
+	if own := s.Kind != plan.Plain && s.Kind != plan.Exact && !s.Loop && v.w.Run.Estimated == ""; own && overLaw(v.w, v.m, false) > sick {
 		v.addCaveat(invalid, "captured collectives take %.0f times as long as %s's law: find out why first (peer access, staging through the host, "+
 			"late ranks); what replaces their kernels may be as slow", overLaw(v.w, v.m, false), v.m.Profile)
 	}
@@ -253,12 +253,12 @@ func (v *assessment) rescaled() {
 // untested: strategies and variants that no row of this project measured.
 func (v *assessment) untested() {
 	switch {
-	case v.out.Strategy.Bound && !v.out.Strategy.Exact:
+	case v.out.Strategy.Kind == plan.Bound:
 		v.addCaveat(invalid, "a bound, not a schedule that can run")
-	case v.out.Strategy.Future:
+	case v.out.Strategy.Kind == plan.Future:
 		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
-	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
+	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && v.out.Strategy.Kind != plan.Bound {
 		v.addCaveat(invalid, "not measured on hardware here: %s", strings.Join(never, ", "))
 	}
 	if never := v.out.Changed.Never; len(never) > 0 {
@@ -380,7 +380,7 @@ func (v *assessment) wgs(op *workload.Op) int {
 
 // clock: iterations at a clock that the power limit sets, or would.
 func (v *assessment) clock() {
-	if v.out.Strategy.Exact || v.out.Scenario.Clock == plan.FullClock {
+	if v.out.Strategy.Kind == plan.Exact || v.out.Scenario.Clock == plan.FullClock {
 		return
 	}
 	c := plan.ClockOf(v.w, v.m, v.out.Scenario, v.out.Changed)
@@ -413,7 +413,7 @@ const timedIterations = 10
 // parts: matrix kernels of unknown size of which a schedule makes smaller ones, whose law is a guess.
 func (v *assessment) parts() {
 	w := v.out.Changed.Workload
-	if w == nil || w.Origins == nil || v.out.Strategy.Exact {
+	if w == nil || w.Origins == nil || v.out.Strategy.Kind == plan.Exact {
 		return
 	}
 	cut := make([]bool, len(v.w.Ops)) // or repeated, or left out

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -69,15 +70,20 @@ func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes
 			others, launchedLess(w, outcomes))
 	}
 	if paused >= LeastWaiting {
-		in := cmp.Or(pausesIn(w), "as for data")
+		in, shorter := pausesIn(w)
 		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, %s",
-			100*paused, float64(longest)/1e6, in)
-		if !slices.ContainsFunc(outcomes, func(o Prediction) bool { // one in which the host is ahead of devices again
-			_, _, less, _ := waits(w, o.Outcome)
-			return o.likely() && less*float64(o.Expected) < paused/2*float64(captured.Expected)
-		}) {
+			100*paused, float64(longest)/1e6, cmp.Or(in, "as for data"))
+		shortens := func(o Prediction) bool { // the host is ahead of devices again
+			return o.Why == "" && o.paused < paused/2*float64(captured.Expected)
+		}
+		switch {
+		case slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.likely() && shortens(o) }):
+		case slices.ContainsFunc(outcomes, shortens):
+			v.paused += ": no schedule and no graph is likely to shorten them"
+		default:
 			v.paused += ": no schedule and no graph shortens them"
 		}
+		v.paused += shorter
 	}
 	if paused >= hostBound || v.HostBound { // else behind what to change
 		v.sayPaused()
@@ -85,8 +91,9 @@ func (v *Verdict) hosts(w *workload.Workload, captured engines.Outcome, outcomes
 }
 
 // pausesIn says in which range or operator of the host most of its longest pause passed: the shortest one recorded that has half
-// of the pause, and of which the pause is half, but no step; "" if there is none, or where the host waited for its device meanwhile.
-func pausesIn(w *workload.Workload) string {
+// of the pause, and of which the pause is half, but no step; and, behind a semicolon, what of the program shortens it, if that is known.
+// Both are "" if there is none, or where the host waited for its device meanwhile.
+func pausesIn(w *workload.Workload) (in, shortens string) {
 	var pause overlap.Interval
 	rank, work := -1, plan.HostStall
 	for r, h := range w.Hosts {
@@ -102,7 +109,7 @@ func pausesIn(w *workload.Workload) string {
 		}
 	}
 	if rank < 0 || pause.End-pause.Start > 2*work {
-		return ""
+		return "", ""
 	}
 	half, name, least := (pause.End-pause.Start)/2, "", trace.Infinity
 	for _, s := range w.Run.Spans {
@@ -115,13 +122,18 @@ func pausesIn(w *workload.Workload) string {
 			name, least = called, s.Dur()
 		}
 	}
-	if name == "" {
-		return ""
+	switch { // the ranges of torch.utils.data
+	case name == "":
+		return "", ""
+	case strings.Contains(name, "_SingleProcessDataLoaderIter"):
+		shortens = "; a DataLoader with num_workers above 0 loads beside the step"
+	case strings.Contains(name, "_MultiProcessingDataLoaderIter"):
+		shortens = "; more num_workers of the DataLoader may"
 	}
 	if r := []rune(name); len(r) > 80 {
 		name = string(r[:79]) + "…"
 	}
-	return "the longest mostly in " + name
+	return "the longest mostly in " + name, shortens
 }
 
 // sayPaused says that devices wait for a host that pauses, once.
@@ -140,7 +152,8 @@ func launchedLess(w *workload.Workload, outcomes []Prediction) string {
 		or, fewer = " or ", "fewer, larger kernels"
 	}
 	for _, o := range outcomes {
-		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
+		graph := o.Strategy.Kind == plan.Exact && o.Values["graph"] == "on"
+		if c := o.Confidence; graph && o.Result != nil && o.Change < Faster && !o.likely() {
 			why := c.Why
 			if DamageOf(w) != "" { // of what kind, a sentence of its own says
 				why = "the trace is damaged"

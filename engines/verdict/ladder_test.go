@@ -29,7 +29,7 @@ func TestNoExperimentalRung(t *testing.T) {
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
-	const others = ":channels=0:priority=off:bucket_mb=0:interleave=0:buffers=0"
+	const others = ":channels=0:priority=off:bucket_mb=0:interleave=0:buffers=0:sums=captured:scatter_group=captured"
 	for set, rungs := range map[string]int{":keep_gathered=on": 1, ":keep_gathered=on:prefetch=1": 0} {
 		candidates := must.Have(engines.ParseCandidates("multistream" + set + others))(t)
 		l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})

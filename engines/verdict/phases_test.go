@@ -67,7 +67,7 @@ func TestPhasesApart(t *testing.T) {
 func TestClimbOnPhases(t *testing.T) {
 	w, m := plantest.Served(t, 2), plantest.H200(t, 2)
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
-	candidates := must.Have(engines.ParseCandidates("multistream:channels=0:priority=off:bucket_mb=0:prefetch=0:buffers=0"))(t)
+	candidates := must.Have(engines.ParseCandidates("multistream:channels=0:priority=off:bucket_mb=0:prefetch=0:buffers=0:sums=captured:scatter_group=captured"))(t)
 	var simulated atomic.Int32
 	ladders, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() { simulated.Add(1) })
 	if err != nil || len(ladders) != 2 {

@@ -49,6 +49,7 @@ type Prediction struct {
 	Ways       []plan.Way   // how to get it; none of the captured schedule, of bounds and of hardware that nobody has
 	Effort     plan.Effort  // of that
 	Named      string       // its settings, or it, in the libraries' words ("bucket_cap_mb=50"), else in plain ones; "": there are none
+	paused     float64      // ns of an iteration in which devices wait in pauses of the host
 	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
 }
 
@@ -76,6 +77,8 @@ func Predict(w *workload.Workload, captured, out engines.Outcome) Prediction {
 		return p
 	}
 	p.Change = out.ChangeFrom(captured.Expected)
+	_, _, paused, _ := waits(w, out)
+	p.paused = paused * float64(out.Expected)
 	p.check(w, captured)
 	p.Confidence = p.Evidence.Confidence(p.Change)
 	if captured := asCaptured(out.Selection); p.Result != nil && !p.Evidence.none && (captured || p.Same()) { // no change, by definition
@@ -86,7 +89,7 @@ func Predict(w *workload.Workload, captured, out engines.Outcome) Prediction {
 			p.Confidence.Level = low
 		}
 	}
-	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Future || out.Strategy.Bound && !out.Strategy.Exact {
+	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Kind == plan.Future || out.Strategy.Kind == plan.Bound {
 		return p
 	}
 	p.Ways, p.Effort = HowTo(w, out)

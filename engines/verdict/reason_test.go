@@ -31,7 +31,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 					continue
 				}
 				for _, i := range out.Result.Idle() {
-					if i.Cause == program.Unexplained {
+					if i.Cause == program.Cause(0) {
 						t.Errorf("%s: stream %d of rank %d stands still from %d to %d", e.Name, i.Queue, i.Rank, i.Start, i.End)
 					}
 				}
@@ -42,7 +42,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 						held++
 					case s.Vacant():
 						vacant++
-						if name := out.Result.Run.NameOf(s); name == "" || strings.HasPrefix(name, program.Unexplained.String()) {
+						if name := out.Result.Run.NameOf(s); name == "" || strings.HasPrefix(name, program.Cause(0).String()) {
 							t.Errorf("%s: a slot is vacant from %d to %d: %q", e.Name, s.Start, s.End, name)
 						}
 					}

@@ -54,7 +54,7 @@ func TestShortPausesAreNoHeadline(t *testing.T) {
 func TestPausesAreNamed(t *testing.T) {
 	const calls = "loader"
 	w := plantest.LiftSample(t, "measurements/2026-11-30-h200-inputs/traces/mlp_pageable")
-	if got := pausesIn(w); got != "" {
+	if got, _ := pausesIn(w); got != "" {
 		t.Errorf("no pause is %q", got)
 	}
 	run, h, ids := *w.Run, w.Hosts[0], w.Ranks[0]
@@ -78,11 +78,17 @@ func TestPausesAreNamed(t *testing.T) {
 	span("batch", from, from+late)
 	span(calls, from, from+late*3/4)
 	span("short", from, from+late/4)
-	if got, want := pausesIn(w), "the longest mostly in "+calls; got != want {
-		t.Errorf("%q, want %q", got, want)
+	if in, less := pausesIn(w); in != "the longest mostly in "+calls || less != "" {
+		t.Errorf("%q%q, want %q", in, less, calls)
 	}
-	if h.Issues[h.Order[5]].Work = late / 3; pausesIn(w) != "" {
-		t.Errorf("a wait for the device is %q", pausesIn(w))
+	const loads = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+	run.Names[len(run.Names)-2] = loads
+	if in, less := pausesIn(w); in != "the longest mostly in "+loads || !strings.Contains(less, "num_workers") {
+		t.Errorf("%q%q, want %q and num_workers", in, less, loads)
+	}
+	h.Issues[h.Order[5]].Work = late / 3
+	if in, _ := pausesIn(w); in != "" {
+		t.Errorf("a wait for the device is %q", in)
 	}
 }
 
@@ -99,10 +105,15 @@ func TestPausesThatAScheduleShortens(t *testing.T) {
 	w.Unprofiled = true
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
 	pinned := Predict(w, captured, enginetest.Outcome(t, w, m, "multistream", map[string]string{"copies": "pinned"}))
+	graph := Predict(w, captured, enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"}))
+	pinned.Result, graph.Result = nil, nil // as a command keeps them
 	if v := Judge(w, captured, nil, nil); !strings.Contains(strings.Join(v.Sentences, " "), none) {
 		t.Errorf("alone: %q, want that %s", v.Sentences, none)
 	}
 	if v := Judge(w, captured, []Prediction{pinned}, nil); strings.Contains(strings.Join(v.Sentences, " "), none) || !pinned.likely() {
 		t.Errorf("beside pinned memory, %+.2f: %q, want not that %s", pinned.Change, v.Sentences, none)
+	}
+	if v := Judge(w, captured, []Prediction{graph}, nil); !strings.Contains(strings.Join(v.Sentences, " "), none) {
+		t.Errorf("beside a graph, %+.2f: %q, want that %s", graph.Change, v.Sentences, none)
 	}
 }

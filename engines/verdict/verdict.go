@@ -332,7 +332,7 @@ func overlaps(w *workload.Workload, captured engines.Outcome, outcomes []Predict
 		return ""
 	}
 	for _, o := range outcomes {
-		if !o.Strategy.Plain || o.Why != "" || o.Strategy.String(o.Values) != "" {
+		if o.Strategy.Kind != plan.Plain || o.Why != "" || o.Strategy.String(o.Values) != "" {
 			continue
 		}
 		if slower := 1 - fitted.Below(-math.Log1p(Faster), math.Log1p(o.Change), o.Evidence); slower >= Likely {
@@ -348,7 +348,7 @@ const leastGain = 0.0005
 // boundOf is the bound on overlap of the same operations, or nil.
 func boundOf(all []Prediction) *Prediction {
 	i := slices.IndexFunc(all, func(o Prediction) bool {
-		return o.Strategy.Bound && !o.Strategy.Exact && o.Result != nil && o.Strategy.String(o.Values) == ""
+		return o.Strategy.Kind == plan.Bound && o.Result != nil && o.Strategy.String(o.Values) == ""
 	})
 	if i < 0 {
 		return nil
@@ -404,7 +404,8 @@ func (v *Verdict) say(format string, args ...any) {
 func (v *Verdict) boundBy(all []Prediction) {
 	ideal := boundOf(all)
 	for _, o := range all {
-		if ideal != nil && o.Why == "" && o.Expected > 0 && o.Expected < ideal.Expected && !o.Strategy.Bound {
+		compared := o.Strategy.Kind != plan.Exact && o.Strategy.Kind != plan.Bound
+		if ideal != nil && compared && o.Why == "" && o.Expected > 0 && o.Expected < ideal.Expected {
 			v.Below = append(v.Below, BelowBound{o.Selection.String(), workSaved(o.Selection)})
 		}
 	}
@@ -437,7 +438,8 @@ func baseName(w *workload.Workload) string {
 // firstReason is the reason why the first strategy does not apply.
 func firstReason(all []Prediction) string {
 	for _, o := range all {
-		if o.Why != "" && !strings.HasPrefix(o.Why, "cannot run") && !o.Strategy.Bound && !o.Strategy.Plain {
+		overlaps := !slices.Contains([]plan.Kind{plan.Plain, plan.Exact, plan.Bound}, o.Strategy.Kind)
+		if overlaps && o.Why != "" && !strings.HasPrefix(o.Why, "cannot run") {
 			return o.Strategy.Name + ": " + o.Why
 		}
 	}

@@ -77,7 +77,7 @@ func simulated(w *workload.Workload, m machine.Machine, outs []engines.Outcome, 
 	same := edit.To(w, m, m)
 	return outs, guard.Each(len(outs), func(i int) error {
 		out := outs[i]
-		if out.Result == nil || out.Strategy.Bound && !out.Strategy.Exact {
+		if out.Result == nil || out.Strategy.Kind == plan.Bound {
 			return nil
 		}
 		sc := plan.Scenario{Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}

@@ -17,17 +17,19 @@ import (
 // contenders are the outcomes that can be recommended, fastest first.
 func (v *Verdict) contenders(outcomes []Prediction) []Prediction {
 	list := slices.DeleteFunc(slices.Clone(outcomes), func(o Prediction) bool {
-		return o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future ||
+		return o.Why != "" || o.Result == nil || o.Strategy.Kind == plan.Bound || o.Strategy.Kind == plan.Future ||
 			o.Experimental() || asCaptured(o.Selection) ||
 			// less overlap cannot help a step that waits for its host; the difference is that of pauses
-			v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on"
+			v.HostBound && o.Strategy.Kind == plan.Plain && o.Values["graph"] != "on"
 	})
 	slices.SortStableFunc(list, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
 	return list
 }
 
 // asCaptured reports whether a selection is the captured schedule itself.
-func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" }
+func asCaptured(s plan.Selection) bool {
+	return s.Strategy.Kind == plan.Exact && s.Strategy.String(s.Values) == ""
+}
 
 // isCheap reports whether a flag or code gets a prediction's strategy, without a kernel.
 func isCheap(w *workload.Workload, p Prediction) bool {
@@ -115,13 +117,13 @@ func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []P
 		but = "not likely enough to recommend"
 	}
 	v.say("keep %s: %s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
-		baseName(w), few(names, " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
+		baseName(w), few(names, " or "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
 		why, passed, v.compared())
 }
 
 // nothing says, and notes as the kind of the verdict, that there is nothing to compare; "": there is, or no strategy was selected.
 func (v *Verdict) nothing(w *workload.Workload, captured engines.Outcome, list []Prediction, why string) string {
-	if slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact }) {
+	if slices.ContainsFunc(list, func(c Prediction) bool { return c.Strategy.Kind != plan.Plain && c.Strategy.Kind != plan.Exact }) {
 		return ""
 	}
 	communicates := len(w.Collectives) > 0

@@ -26,7 +26,7 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (e 
 	if channels > 0 {
 		channels = lib.Runs(c.Op, channels)
 	}
-	if c.Own || channels == lib.Runs(c.Op, captured) || channels > captured && l.boundByBytes(c) {
+	if c.Foreign || channels == lib.Runs(c.Op, captured) || channels > captured && l.boundByBytes(c) {
 		channels = 0
 	}
 	was, is := captured, channels // limits
@@ -85,7 +85,7 @@ func (l *Laws) Time(c *workload.Collective, op trace.CollectiveOp, bytes int64, 
 // Captured is the law's time, in seconds, of a collective as it was captured; 0 if the law is of none like it: the
 // library's kernel does not move all of a known number of its bytes.
 func (l *Laws) Captured(c *workload.Collective) float64 {
-	if c.Bytes <= 0 || c.Guessed || c.Own || c.Engines || c.Part || c.Op == trace.SendRecv {
+	if c.Bytes <= 0 || c.Guessed || c.Foreign || c.Engines || c.Earlier || c.Op == trace.SendRecv {
 		return 0
 	}
 	return l.Time(c, c.Op, c.Bytes, c.Channels)
@@ -126,7 +126,7 @@ func (l *Laws) Channel(c *workload.Collective, bytes int64, channels int, set ma
 	x.Time, x.Carried = lib.Relative(c.Op, bytes, n, channels, set), lib.Carried(set)
 	x.Between, x.Inside = lib.WireShares(c.Op, bytes, n, channels, set)
 	latency := l.Machine.Launch.Barrier.Value + 2*l.Machine.Fabric.Latency.Value
-	if !c.Own {
+	if !c.Foreign {
 		x.Together, latency = l.StartsTogether(lib.Clusters(channels)), l.Time(c, c.Op, 0, 0)
 	}
 	x.Latency = trace.Time(latency*1e9 + 0.5)
@@ -158,7 +158,7 @@ func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
 	const most = 1 << 44
 	lib, n := l.libraryOf(c), len(c.Members)
 	within := seconds(took)
-	if shots := trace.ShotsOf(l.Workload.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
+	if shots := trace.ShotsOf(l.Workload.Ops[c.Members[0]].Name); c.Foreign && c.Op == trace.AllReduce && shots != "" {
 		ring := 2 * float64(n-1) / float64(n)
 		each := map[trace.Shots]float64{
 			trace.OneShot: float64(n-1) / ring, trace.TwoShot: 1, trace.Multimem: (1 + 1/float64(n)) / ring,
@@ -169,7 +169,7 @@ func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
 		within = l.Time(c, c.Op, 1, c.Channels) + within/each
 	}
 	takes := func(bytes int64) bool {
-		return timeOf(l.Machine, lib, c.Op, bytes, n, c.Channels) >= within || !c.Own && onLinks(l.Machine, c.Op, bytes, n) >= within
+		return timeOf(l.Machine, lib, c.Op, bytes, n, c.Channels) >= within || !c.Foreign && onLinks(l.Machine, c.Op, bytes, n) >= within
 	}
 	if takes(1) {
 		return 0

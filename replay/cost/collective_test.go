@@ -18,7 +18,7 @@ import (
 func TestPartOfSmallCollective(t *testing.T) {
 	l := lawsOf(plantest.H200(t, 4))
 	l.Workload.Ops = make([]workload.Op, 4)
-	c := &workload.Collective{Op: trace.AllReduce, Bytes: 128 << 10, Channels: 4, Depart: 14_000, Members: []int32{0, 1, 2, 3}}
+	c := &workload.Collective{Op: trace.AllReduce, Bytes: 128 << 10, Channels: 4, Times: workload.Times{Depart: 14_000}, Members: []int32{0, 1, 2, 3}}
 	if e := l.Collective(c, c.Bytes/8, 0); e.Alone < 12_000 || e.Alone > 13_000 || e.Channels != 1 {
 		t.Errorf("an eighth of %d ns takes %d on %d channels", c.Transfer(), e.Alone, e.Channels)
 	}
@@ -29,7 +29,7 @@ func TestPartOfSmallCollective(t *testing.T) {
 func TestChannelsOfTheCapture(t *testing.T) {
 	l := lawsOf(plantest.H200(t, 2))
 	l.Workload.Ops = make([]workload.Op, 2)
-	c := &workload.Collective{Op: trace.AllToAll, Bytes: 128 << 20, Channels: 17, Depart: 700_000, Members: []int32{0, 1}}
+	c := &workload.Collective{Op: trace.AllToAll, Bytes: 128 << 20, Channels: 17, Times: workload.Times{Depart: 700_000}, Members: []int32{0, 1}}
 	for _, n := range []int{17, 24} {
 		if e := l.Collective(c, c.Bytes, n); e.Alone != c.Transfer() || e.Channels != c.Channels {
 			t.Errorf("%d channels: %d ns on %d, captured %d on %d", n, e.Alone, e.Channels, c.Transfer(), c.Channels)
@@ -88,7 +88,7 @@ func TestChannelsOfGathersInPlace(t *testing.T) {
 	for i := range took {
 		l := lawsOf(plantest.H200(t, 2))
 		l.Workload.Ops = []workload.Op{{InPlace: i == 1}, {InPlace: i == 1}}
-		c := &workload.Collective{Op: trace.AllGather, Bytes: 404_766_720, Channels: 24, Depart: 772_000, Members: []int32{0, 1}}
+		c := &workload.Collective{Op: trace.AllGather, Bytes: 404_766_720, Channels: 24, Times: workload.Times{Depart: 772_000}, Members: []int32{0, 1}}
 		took[i] = l.Collective(c, c.Bytes, 4).Alone
 		if same := l.Collective(c, c.Bytes, 24).Alone; same != c.Transfer() {
 			t.Errorf("%d ns through the captured channels, captured %d", same, c.Transfer())

@@ -206,7 +206,7 @@ func (l *Laws) collectiveHere(c *workload.Collective, channels int) (by float64,
 		was = l.RanksSeen(c, ranks)
 	}
 	switch {
-	case c.Part || len(ranks) < 2 || len(was) < 2:
+	case c.Earlier || len(ranks) < 2 || len(was) < 2:
 		return 1, byLibrary
 	case c.Bytes <= 0 && c.Op != trace.Barrier:
 		return 1, bySize

@@ -68,7 +68,7 @@ func (l *Laws) Launch(op *workload.Op, library bool) float64 {
 		return 0
 	case op.Collective >= 0 && library:
 		return at.HostCollective.Or(at.Host.Or(0))
-	case op.Own:
+	case op.Compiled:
 		return at.Compiled.Or(at.Host.Or(0))
 	}
 	return at.Host.Or(0)

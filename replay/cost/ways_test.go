@@ -64,7 +64,8 @@ func drawnKernel(t *rapid.T, m *machine.Machine) *workload.Op {
 
 // onDevice is a workload whose copies stay on the device.
 func onDevice() *workload.Workload {
-	run := &trace.Run{Spans: []trace.Span{{Kind: trace.Copy, Attr: 0}}, Copies: []trace.CopyAttr{{Dir: trace.DeviceToDevice}}}
+	run := &trace.Run{Spans: []trace.Span{{Kind: trace.Copy, Attr: 0}}}
+	run.Copies = []trace.CopyAttr{{Dir: trace.DeviceToDevice}}
 	return &workload.Workload{Run: run}
 }
 

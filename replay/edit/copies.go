@@ -66,9 +66,10 @@ func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 //	copies    |H1.....|H2.....|H0.....|
 //	compute   |C0.|   |C1.|   |C2.|
 //
-// It is the workload itself where it has no such copies, or collectives, whose ranks would have to move together.
+// It is the workload itself where it has no such copies. Beside collectives only batches move.
 func Ahead(w *workload.Workload, batch bool) *workload.Workload {
-	if len(w.Collectives) > 0 || batch && len(w.Steps) < 2 {
+	messages := func(c workload.Collective) bool { return c.Sender > 0 } // whose members end apart
+	if !batch && len(w.Collectives) > 0 || slices.ContainsFunc(w.Collectives, messages) || batch && len(w.Steps) < 2 {
 		return w
 	}
 	var ranks []*ahead
@@ -78,11 +79,20 @@ func Ahead(w *workload.Workload, batch bool) *workload.Workload {
 	if !slices.ContainsFunc(ranks, func(a *ahead) bool { return a.copies != nil }) {
 		return w
 	}
-	e, rows := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}, make([]int32, len(w.Ops))
-	for _, a := range ranks {
-		for _, id := range a.order {
-			rows[id] = int32(len(e.Rows))
-			a.add(e, id, rows)
+	e, rows := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps), Collectives: slices.Clone(w.Collectives)}, make([]int32, len(w.Ops))
+	for i := range e.Collectives {
+		c := &e.Collectives[i]
+		c.Members, c.Depart, c.Scale = nil, 0, 0
+	}
+	if !addTogether(e, ranks, rows) {
+		return w
+	}
+	if w.Isolation != nil {
+		e.CoRunners = map[int32][]workload.CoRun{}
+		for i, with := range w.Isolation.CoRunners {
+			for _, run := range with {
+				e.CoRunners[int32(i)] = append(e.CoRunners[int32(i)], workload.CoRun{Op: rows[run.Op], Time: run.Time})
+			}
 		}
 	}
 	for _, p := range w.Pairs {
@@ -95,6 +105,49 @@ func Ahead(w *workload.Workload, batch bool) *workload.Workload {
 		e.Pairs = append(e.Pairs, p)
 	}
 	return e.Done()
+}
+
+// addTogether writes the operations of all ranks, each rank's in its order, and members of a collective when all have come to it.
+// It reports whether they all come to each.
+func addTogether(e *workload.Edit, ranks []*ahead, rows []int32) bool {
+	w := e.Of
+	missing, met := make([]int, len(w.Collectives)), make([]trace.Time, len(w.Collectives)) // members, and their last start
+	for i := range w.Collectives {
+		missing[i] = len(w.Collectives[i].Members)
+	}
+	next, came := make([]int, len(ranks)), make([]bool, len(ranks)) // came: to the collective that is next
+	for moves := true; moves; {
+		moves = false
+		for rank, a := range ranks {
+			for ; next[rank] < len(a.order); next[rank], came[rank], moves = next[rank]+1, false, true {
+				id := a.order[next[rank]]
+				r := a.row(e, id, rows)
+				if c := r.Collective; c >= 0 {
+					if !came[rank] {
+						came[rank], moves = true, true
+						missing[c], met[c] = missing[c]-1, max(met[c], r.Start)
+					}
+					if missing[c] > 0 {
+						break
+					}
+					was := &w.Collectives[c]
+					took := was.Transfer()
+					if was.Scale > 0 {
+						took = workload.Scaled(took, was.Scale)
+					}
+					r.End = max(r.Start, met[c]+was.Late+took+w.Ops[id].End-was.Depart)
+				}
+				rows[id] = e.Add(r)
+				a.ends[r.Queue] = r.End
+			}
+		}
+	}
+	for rank, a := range ranks {
+		if next[rank] < len(a.order) {
+			return false
+		}
+	}
+	return true
 }
 
 // An ahead is a rank whose copies move.
@@ -216,8 +269,8 @@ func (a *ahead) byBatches() {
 	}
 }
 
-// add writes an operation, as early as the stream that it runs on and what it waits for let it start behind its captured gap.
-func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
+// row is an operation, as early as the stream that it runs on and what it waits for let it start behind its captured gap.
+func (a *ahead) row(e *workload.Edit, id int32, rows []int32) workload.Row {
 	r := workload.Row{Op: a.w.Ops[id], Origin: id, Issue: id}
 	frees, moves := a.copies[id]
 	behind, last := a.behind[id]
@@ -260,8 +313,7 @@ func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
 	}
 	r.Start = from + r.Gap
 	r.End = r.Start + took
-	a.ends[r.Queue] = r.End
-	e.Add(r)
+	return r
 }
 
 // hostLate reports whether the host worked longer before it issued a copy than the copy takes, as to make what is copied: then
@@ -301,7 +353,7 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 		pace := w.HostPace(rank, m.Launch.Call.Or(0))
 		for i, id := range ids {
 			if op := &e.Ops[id]; op.Graph {
-				launch := laws.Launch(op, op.Collective >= 0 && !w.Collectives[op.Collective].Own)
+				launch := laws.Launch(op, op.Collective >= 0 && !w.Collectives[op.Collective].Foreign)
 				op.Graph, op.Issued, h.Issues[i] = false, min(op.Issued, op.Start), workload.Issue{Work: nanoseconds(launch * pace)}
 			}
 			if e.Ops[id].Issued != trace.Infinity {

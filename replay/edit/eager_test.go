@@ -15,7 +15,7 @@ func TestEagerLaunches(t *testing.T) {
 7 AR1 100 own`)
 	for i := range w.Ops {
 		w.Ops[i].Graph = true
-		w.Ops[i].Own = w.Ops[i].Name == "own"
+		w.Ops[i].Compiled = w.Ops[i].Name == "own"
 	}
 	l := &m.Launch
 	for i, want := range []float64{l.Host.Value, l.Compiled.Value, l.HostCollective.Value} {

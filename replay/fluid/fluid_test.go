@@ -184,7 +184,7 @@ func TestRatesAreMaxMinFair(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		b := newBench(t)
 		b.draw(t, rapid.Bool().Draw(t, "observed"))
-		b.s.ExactPaths = rapid.SampledFrom([]int{ExactPaths, 1}).Draw(t, "exact paths")
+		b.s.ExactPaths = rapid.SampledFrom([]int{exactPaths, 1}).Draw(t, "exact paths")
 		changes := rapid.IntRange(0, 3).Draw(t, "changes of capacity")
 		b.run(func() {
 			if err := b.s.Check(b.now); err != nil {

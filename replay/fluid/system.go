@@ -55,9 +55,9 @@ const none = -1
 // last bounds times. Sums of two times below it do not overflow.
 const last int64 = 1 << 60
 
-// ExactPaths is the largest number of paths of a component that is solved exactly
+// exactPaths is the largest number of paths of a component that is solved exactly
 // at every change.
-const ExactPaths = 256
+const exactPaths = 256
 
 // Boundless is the rate of a flow without a limit.
 const Boundless = 1e15
@@ -97,10 +97,8 @@ type System struct {
 
 	owner     owner
 	resources []resource
-	residuals []residual // by resource, of a solve
+	solving
 	paths     []path
-	states    []state   // by path, of a solve
-	visits    []int     // by path: none if it has no classes, else the last search that visited it, plus one when settled
 	ways      []int32   // the resources of one path after another
 	listed    []bool    // by way: the path is in the resource's paths
 	costs     []float64 // costs of ways
@@ -111,7 +109,13 @@ type System struct {
 	heldSlab  slab[heldClass]
 	entrySlab slab[entry]
 	approx    approx
+	pending
+	commits uint32 // number of commits so far
+	seq     uint64
+}
 
+// pending is what changed since the last Solve, which clears it.
+type pending struct {
 	touched   []int32 // classes to update before time advances
 	altered   []int32 // classes to tally: on a path, with changed members or limit
 	dirty     []int32 // paths whose rows changed
@@ -119,9 +123,13 @@ type System struct {
 	moved     []int32 // paths whose next completion may have changed
 	demanded  []int32 // observed resources whose demand changed
 	contended []int32 // resources that have uncontended flows and may have become oversubscribed
-	commits   uint32  // number of commits so far
-	seq       uint64
+}
 
+// A solving is the state of the search for a component and of the solve of its rates; it is kept for its memory.
+type solving struct {
+	residuals  []residual // by resource, of a solve
+	states     []state    // by path, of a solve
+	visits     []int      // by path: none if it has no classes, else the last search that visited it, plus one when settled
 	search     int
 	component  []int32       // paths of the component being solved
 	members    []int32       // its resources
@@ -134,7 +142,7 @@ type System struct {
 // New returns a system without resources.
 func New(owner owner) *System {
 	return &System{
-		ExactPaths: ExactPaths, owner: owner, search: 2, commits: 1,
+		ExactPaths: exactPaths, owner: owner, solving: solving{search: 2}, commits: 1,
 		approx: approx{alarm: none, staleSince: last},
 	}
 }

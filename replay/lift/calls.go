@@ -16,6 +16,7 @@ type hostCall struct {
 	Call     bool   // of the runtime or driver, not of the framework
 	Syncs    bool   // the host waits for the device
 	Enqueues bool   // a kernel, copy or fill
+	Copies   bool   // a copy, and returns behind it: cudaMemcpy, hipMemcpyWithStream
 	Kernel   bool   // a kernel
 	Waits    bool   // a stream was made to wait for an event
 	Results  bool   // the host waits for an event, such as the copy of results
@@ -49,7 +50,9 @@ func readCalls(names []string) []hostCall {
 		}
 		c.Results = c.Call && strings.HasSuffix(name, "EventSynchronize")
 		c.Attention, c.Prefill, c.Decode = attention(name)
-		c.Enqueues = c.Kernel || strings.Contains(name, "Memcpy") || strings.Contains(name, "Memset")
+		memcpy := strings.Contains(name, "Memcpy")
+		c.Enqueues = c.Kernel || memcpy || strings.Contains(name, "Memset")
+		c.Copies = c.Call && memcpy && !strings.Contains(name, "Async")
 		calls[i] = c
 	}
 	return calls
@@ -237,7 +240,7 @@ func engineOf(run *trace.Run) (engine string) {
 func (l *lifter) noteUnknownSizes() {
 	n := 0
 	for i := range l.Collectives {
-		if c := &l.Collectives[i]; c.Bytes == 0 && c.Op != trace.Barrier && !c.Part {
+		if c := &l.Collectives[i]; c.Bytes == 0 && c.Op != trace.Barrier && !c.Earlier {
 			n++
 		}
 	}

@@ -90,7 +90,7 @@ type chainFinder struct {
 // partOf is the chain of one collective in one part.
 func (f *chainFinder) partOf(row int32) (Chain, bool) {
 	c := &f.Collectives[row]
-	if len(c.Members) < 2 || c.In <= 0 || c.Part {
+	if len(c.Members) < 2 || c.In <= 0 || c.Earlier {
 		return Chain{}, false
 	}
 	part := Chain{Collectives: []int32{row}, Before: make([][][]int32, f.World), After: make([][][]int32, f.World)}

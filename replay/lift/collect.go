@@ -107,7 +107,7 @@ func (l *lifter) collect() {
 			is = trace.OfAnotherLibrary(name)
 			own[name] = is
 		}
-		c.Own = is && !c.Engines
+		c.Foreign = is && !c.Engines
 		for _, id := range c.Members {
 			l.Ops[id].Collective = int32(i)
 		}
@@ -250,7 +250,7 @@ func (m *matcher) check() {
 			c.Before = max(0, c.Arrive-whole[first].Arrive)
 		}
 		if m.early[int32(i)] {
-			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
+			c.In, c.Out, c.Bytes, c.Earlier = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
 		}
 		if c.Sender = m.sender(c); c.Sender == 0 && neverTogether(c) {

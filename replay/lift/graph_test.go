@@ -20,7 +20,7 @@ func TestGraphFromOutside(t *testing.T) {
 	}
 	graph, outside := read("decode_tp_b32_allreducenccl_graphTrue"), read("decode_tp_b32_allreducenccl_graphFalse")
 	named := assemble.NameGraphs(graph, []*trace.Run{outside})
-	want := "of the 416 " + assemble.FromCaptures + ": 416 take an operator, 0 a grid, 64 the size of a collective"
+	want := "of the 416 in captured graphs are among the launches of a capture: 416 take an operator, 0 a grid, 64 the size of a collective"
 	if !slices.ContainsFunc(named.Ledger.Entries, func(e trace.Entry) bool { return e.Reason == want }) {
 		t.Errorf("no entry %s", want)
 	}

@@ -299,7 +299,7 @@ func TestTokens(t *testing.T) {
 	}{{[]*workload.Kernel{layer, layer, gemm}, false, 96}, {[]*workload.Kernel{layer, norm("a")}, false, 32}, {[]*workload.Kernel{vllm}, false, 32}, {[]*workload.Kernel{norm("a")}, false, 0}, {[]*workload.Kernel{gemm}, true, 0}} {
 		w := &workload.Workload{Steps: make([]workload.Step, 1)}
 		for _, k := range c.kernels {
-			w.Ops = append(w.Ops, workload.Op{Kernel: k, Kind: trace.Compute, Backward: c.backward})
+			w.Ops = append(w.Ops, workload.Op{Kernel: k, Kind: trace.Compute, Launched: workload.Launched{Backward: c.backward}})
 		}
 		if tokens(w); w.Steps[0].Batch.Tokens != c.want {
 			t.Errorf("%s: %d tokens, want %d", c.kernels[0].Name, w.Steps[0].Batch.Tokens, c.want)

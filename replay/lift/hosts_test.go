@@ -133,7 +133,13 @@ func TestCopiesFromPageableMemoryBlock(t *testing.T) {
 	{"ph": "X", "cat": "kernel", "name": "k2", "pid": 0, "tid": 7, "ts": 63, "dur": 2, "args": {"correlation": 3, "device": 0, "stream": 7}},
 	{"ph": "X", "cat": "kernel", "name": "k3", "pid": 0, "tid": 7, "ts": 73, "dur": 2, "args": {"correlation": 4, "device": 0, "stream": 7}}
 	]}`
-	for text, syncs := range map[string]int{run: 1, strings.Replace(run, "Pageable", "Pinned", 1): 0, strings.Replace(run, `"dur": 50`, `"dur": 2`, 1): 0} {
+	pinned := strings.Replace(run, "Pageable", "Pinned", 1)
+	for text, syncs := range map[string]int{
+		run: 1, pinned: 0, strings.Replace(run, `"dur": 50`, `"dur": 2`, 1): 0, // a copy that is staged
+		strings.Replace(pinned, "cudaMemcpyAsync", "cudaMemcpy", 1):                                    1,
+		strings.Replace(pinned, "cudaMemcpyAsync", "hipMemcpyWithStream", 1):                           1,
+		strings.NewReplacer("cudaMemcpyAsync", "cudaMemcpy", `"dur": 50`, `"dur": 40`).Replace(pinned): 0, // it returned before
+	} {
 		h := ofFile(t, text).Hosts[0]
 		if len(h.Syncs) != syncs || syncs == 1 && (h.Syncs[0].Start != 3_000 || h.Syncs[0].End != 53_000 || h.Issues[2].Work != 7_000) {
 			t.Errorf("%+v: want %d waits; for the kernel behind the copy from pageable memory 7 µs", h, syncs)

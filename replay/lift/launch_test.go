@@ -16,8 +16,8 @@ func TestLaunchers(t *testing.T) {
 		run := must.Have(format.Open("../../samples/"+name, format.Options{}))(t)
 		w := must.Have(Workload(run, Options{}))(t)
 		for i := range w.Ops {
-			if op := &w.Ops[i]; op.Own != (own && op.Kind == trace.Compute) {
-				t.Errorf("%s: %s: own launcher %t", name, op.Name, op.Own)
+			if op := &w.Ops[i]; op.Compiled != (own && op.Kind == trace.Compute) {
+				t.Errorf("%s: %s: own launcher %t", name, op.Name, op.Compiled)
 			}
 		}
 		for rank, call := range w.Calls {

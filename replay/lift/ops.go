@@ -163,7 +163,7 @@ func (r *rankOps) settle(run *trace.Run) {
 	r.findEvents(run)
 	for i := range r.Facts {
 		f := &r.Facts[i]
-		r.Ops[i].Own = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute
+		r.Ops[i].Compiled = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute
 	}
 }
 

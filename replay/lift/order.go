@@ -183,7 +183,7 @@ func (r *rankOps) findStated(run *trace.Run) {
 	slices.SortFunc(r.Stated, compareStated)
 	for i := range r.Ops {
 		if correlation, _ := joins(run, run.Spans[r.Ops[i].Span]); graphs[correlation] {
-			r.Facts[i].Stated, r.Ops[i].Stated = correlation, true
+			r.Facts[i].Stated, r.Ops[i].GraphEdges = correlation, true
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 // within the memory; and returns their number (rule V10). PyTorch's elementwise kernels cover threads × vector elements a workgroup
 // (aten/src/ATen/native/cuda/CUDALoops.cuh); NCCL's kernels have the type of their elements in their names.
 func sizesByNorms(w *workload.Workload) (n int) {
-	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Part }
+	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Earlier }
 	if !slices.ContainsFunc(w.Collectives, unsized) {
 		return 0
 	}
@@ -200,7 +200,7 @@ func sizesByNorms(w *workload.Workload) (n int) {
 					size = max(size, elements(behind))
 				}
 				bytes = max(bytes, size*elementSize(w.Ops[id].Name))
-				if c.Own && behind.Kind == trace.Copy && behind.Read == behind.Write { // out of the buffer that peers read
+				if c.Foreign && behind.Kind == trace.Copy && behind.Read == behind.Write { // out of the buffer that peers read
 					bytes = max(bytes, int64(behind.Read))
 				}
 				return r == ignored
@@ -224,7 +224,7 @@ func sizesByRows(w *workload.Workload) (n int) {
 	found, fits, f := map[int32]int64{}, map[columns]int{}, (*finder)(nil)
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		if c.Bytes > 0 || c.Op != trace.AllReduce || c.Part {
+		if c.Bytes > 0 || c.Op != trace.AllReduce || c.Earlier {
 			continue
 		}
 		if f == nil {
@@ -272,7 +272,7 @@ func sizesByRows(w *workload.Workload) (n int) {
 // sizesByProducts gives an all-reduce whose size the trace does not show the bytes of the GEMM whose output it adds up,
 // and those of its twins, and returns their number (rule V10).
 func sizesByProducts(w *workload.Workload) (n int) {
-	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Part }
+	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Earlier }
 	if !slices.ContainsFunc(w.Collectives, unsized) {
 		return 0
 	}
@@ -310,7 +310,7 @@ func twinsOf(w *workload.Workload) []int32 {
 	var at []int32 // Places
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		if c.Bytes > 0 && !c.Guessed || c.Part || len(c.Members) < 2 {
+		if c.Bytes > 0 && !c.Guessed || c.Earlier || len(c.Members) < 2 {
 			continue
 		}
 		if f == nil {
@@ -318,7 +318,7 @@ func twinsOf(w *workload.Workload) []int32 {
 		}
 		op := &w.Ops[c.Members[0]]
 		k := role{c.Op, c.Group, op.Step, 0, c.Channels, op.Kernel}
-		if next := f.behind(op.ID); !c.Own {
+		if next := f.behind(op.ID); !c.Foreign {
 			switch {
 			case next >= 0 && workload.NameHas(w.Ops[next].Name, "norm"):
 				k.kernel = w.Ops[next].Kernel

@@ -97,7 +97,7 @@ func (f *finder) candidates(rank int, found map[workload.Direction]map[int32]can
 func (f *finder) pairCollective(row int32, d workload.Direction, found map[int32]candidate) {
 	c := &f.Collectives[row]
 	gather := c.Op == trace.AllGather || c.Op == trace.AllToAll
-	if c.Part || c.Op == trace.Barrier || d == workload.CollectiveThenCompute && !gather ||
+	if c.Earlier || c.Op == trace.Barrier || d == workload.CollectiveThenCompute && !gather ||
 		d == workload.ComputeThenCollective && c.Guessed && gather {
 		return
 	}
@@ -141,7 +141,7 @@ func (f *finder) pairRounds() {
 	for i := range f.Collectives {
 		c := &f.Collectives[i]
 		if first := &f.Collectives[0]; c.Op != first.Op || c.Bytes != first.Bytes || c.Op == trace.Barrier ||
-			c.Part || len(c.Members) != f.World {
+			c.Earlier || len(c.Members) != f.World {
 			return
 		}
 		pairs[i] = workload.Pair{

@@ -121,12 +121,12 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 			}
 			h.Sets[h.Order[h.next]] += s.Dur()
 		}
+		before := &ops[h.Order[h.next-1]]
+		long := s.Kind == trace.Launch && kind.Enqueues && h.Call > 0 && s.Dur() > queueFull*h.Call
 		switch {
-		case syncs:
+		case syncs, s.Kind == trace.Launch && blocks(before, s, kind.Copies, long):
 			h.waits(ops, h.next, workload.HostSync{Start: s.Start, End: s.End})
-		case s.Kind == trace.Launch && kind.Enqueues && h.Call > 0 && s.Dur() > queueFull*h.Call && blocks(&ops[h.Order[h.next-1]], s):
-			h.waits(ops, h.next, workload.HostSync{Start: s.Start, End: s.End})
-		case s.Kind == trace.Launch && kind.Enqueues && h.Call > 0 && s.Dur() > queueFull*h.Call:
+		case long:
 			is.Work -= min(is.Work, s.Dur()-h.Call)
 			if h.next < 2 || ops[h.Order[h.next-2]].End <= s.Start { // the device had nothing queued before its own op
 				h.Loads += s.Dur() - h.Call
@@ -146,9 +146,13 @@ func recordHosts(run *trace.Run, hosts []recorder, ranks []rankOps) {
 	}
 }
 
-// blocks reports whether a long call issued an operation for which it waited: a copy from pageable memory of the host (rule H1).
-func blocks(op *workload.Op, call trace.Span) bool {
-	return op.Issued == call.Start && op.Kind == trace.Copy && workload.HostMemory(op.Name) == workload.Pageable
+// blocks reports whether a call issued an operation for which it waited (rule H1): a copy by a call that copies and returns behind
+// it, or by a long one from pageable memory of the host.
+func blocks(op *workload.Op, call trace.Span, copies, long bool) bool {
+	if op.Issued != call.Start || op.Kind != trace.Copy {
+		return false
+	}
+	return copies && op.End <= call.End || long && workload.HostMemory(op.Name) == workload.Pageable
 }
 
 // wakes follows the calls and operators between the issues of two threads, and notes when the second one wakes.

@@ -268,7 +268,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		// the law is of kernels
-		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines {
+		if c.Bytes > 0 || c.Earlier || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines {
 			continue
 		}
 		if loop && places[i] == 0 && twins[i] == 0 {

@@ -81,7 +81,7 @@ func TestTimeOfNothing(t *testing.T) {
 	if v := m.Library.Time(trace.AllReduce, 0, 4, 0); !(v > 0 && v < 20e-6) {
 		t.Errorf("no bytes: %v", v)
 	}
-	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.CoRunner{Kind: machine.CoRunMemory}); v != 1 {
+	if v := machinetest.Slowdown(&m.Library, trace.AllReduce, 0, 4, 0, machine.CoRunner{Kind: machine.CoRunMemory}); v != 1 {
 		t.Errorf("no bytes: slowdown %v", v)
 	}
 }
@@ -116,7 +116,7 @@ func TestSlowdownFallsWithChannels(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	for _, op := range machine.RecordedOps {
 		for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {
-			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, machine.CoRunner{Kind: n, Load: 1}), m.Library.Slowdown(op, 128<<20, 4, 32, machine.CoRunner{Kind: n, Load: 1})
+			few, many := machinetest.Slowdown(&m.Library, op, 128<<20, 4, 4, machine.CoRunner{Kind: n, Load: 1}), machinetest.Slowdown(&m.Library, op, 128<<20, 4, 32, machine.CoRunner{Kind: n, Load: 1})
 			if !(few > many && many >= 1) {
 				t.Errorf("%v alongside %d: %v at 4 channels, %v at 32", op, n, few, many)
 			}
@@ -129,7 +129,7 @@ func TestSlowdownFallsWithChannels(t *testing.T) {
 func TestCoRunnersThatSpareTheMemory(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	slow := func(load float64) float64 {
-		return m.Library.Slowdown(trace.AllReduce, 256<<20, 2, 24, machine.CoRunner{Kind: machine.CoRunMemory, Load: load})
+		return machinetest.Slowdown(&m.Library, trace.AllReduce, 256<<20, 2, 24, machine.CoRunner{Kind: machine.CoRunMemory, Load: load})
 	}
 	last := slow(1)
 	for _, load := range []float64{0.8, 0.5, 0.1} {

@@ -42,9 +42,10 @@ func (r CoRunner) weight() float64 {
 // unknownLoad is the weight of a kernel of unknown traffic.
 const unknownLoad = 0.3
 
-// Slowdown is the co-run slowdown of a collective, at least 1: the factor on Time while
-// compute of the given kind is resident on the same GPUs. Compute delays channels, not the
-// link, so the slowdown depends on the share of the time for which channels limit:
+// CoRun is the slowdown of a collective, at least 1, while compute of the given kind is resident on the same GPUs, in parts:
+// the factor on the whole time; onset, the share of the added time that one workgroup of the compute causes (rule I3); and
+// latency, the seconds added once, independent of size. Compute delays channels, not the link, so the slowdown depends on
+// the share of the time for which channels limit:
 //
 //	1 + w·K·x^q + D/Time,  x = time in channels alone ÷ Time alone
 //
@@ -52,17 +53,6 @@ const unknownLoad = 0.3
 // memory-bound kernels, whose delays add up, and 2 alongside compute-bound kernels, whose
 // delays partly hide behind the link. Both exponents were measured with collectives of 4
 // to 32 channels alongside kernels that run without end (rule I1).
-func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunner) float64 {
-	factor, _, latency := l.CoRun(op, bytes, ranks, channels, beside)
-	if latency == 0 {
-		return factor
-	}
-	return factor + latency/l.Time(op, bytes, ranks, channels)
-}
-
-// CoRun returns the parts of Slowdown: the factor on the whole time; onset, the share of
-// the added time that one workgroup of the compute causes (rule I3); and latency, the
-// seconds added once, independent of size.
 func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunner) (factor, onset, latency float64) {
 	if ranks < 2 || bytes <= 0 {
 		return 1, 0, 0
@@ -120,7 +110,7 @@ func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes fl
 // CoRunNames are the strategies of dataset rows that measure each kind.
 var CoRunNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
 
-// CoRunSlowdown is the profile's K of Library.Slowdown.
+// CoRunSlowdown is the profile's K of Library.CoRun.
 func (c *Collective) CoRunSlowdown(n CoRunKind) *Quantity {
 	return [...]*Quantity{&c.CoRunLibrary, &c.CoRunTiles, &c.CoRunMemory}[n]
 }

@@ -57,6 +57,9 @@ func loadProfile(name string) (Machine, error) {
 // unknown is the error of a name that is no embedded profile's.
 func unknown(name string) error {
 	known := Names()
+	if profile, count, cut := strings.Cut(name, ":"); cut && slices.Contains(known, profile) {
+		return fmt.Errorf("machine %q: %q is no number of GPUs (as in %s:4)", name, count, profile)
+	}
 	if i := strings.LastIndexAny(name, ":x"); i > 0 {
 		if gpus, _ := strconv.Atoi(name[i+1:]); gpus > 0 {
 			for _, n := range Names() {

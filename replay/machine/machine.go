@@ -43,29 +43,34 @@ type Machine struct {
 
 // A GPU is one device. Its rates are achieved rates, not data sheet peaks.
 type GPU struct {
-	Name         string
-	CUs          Quantity
-	Threads      Quantity // per CU
-	Registers    Quantity // 32-bit registers per CU
-	Shared       Quantity // bytes per CU
-	SharedSpare  Quantity // bytes per workgroup in addition to what it requests
-	WGs          Quantity // workgroups per CU
+	Name        string
+	CUs         Quantity
+	Threads     Quantity // per CU
+	Registers   Quantity // 32-bit registers per CU
+	Shared      Quantity // bytes per CU
+	SharedSpare Quantity // bytes per workgroup in addition to what it requests
+	WGs         Quantity // workgroups per CU
+	MemoryRates
+	Post     Quantity // seconds of a workgroup to post a semaphore in the GPU's own memory after its stores
+	Poll     Quantity // seconds of a workgroup to see that a semaphore is posted
+	LoopWait Quantity // how much longer a GEMM takes whose loop over K can wait though nothing waits, of its time
+	Flops    Quantity // dense bf16 flop per second, achieved by the matrix library at full clock
+	Clock    Quantity // full clock of the CUs, Hz; 0: not known
+	Groups   Table    // CUs per group for clusters; number of groups of that size
+}
+
+// MemoryRates are how fast kernels read and write the memory of a GPU.
+type MemoryRates struct {
 	Memory       Quantity // bytes per second, read and write together, achieved by a copy
 	Read         Quantity // bytes per second of a kernel that only reads
 	Cache        Quantity // bytes of the last-level cache
 	CacheRate    Quantity // bytes per second, read and write together
 	MemoryQueue  Quantity // commands that the queue of a memory channel holds; 0: bursts and stalls are not modelled
 	Update       Quantity // bandwidth use of a byte that memory adds in place, relative to a written byte
-	Post         Quantity // seconds of a workgroup to post a semaphore in the GPU's own memory after its stores
-	Poll         Quantity // seconds of a workgroup to see that a semaphore is posted
-	LoopWait     Quantity // how much longer a GEMM takes whose loop over K can wait though nothing waits, of its time
-	Flops        Quantity // dense bf16 flop per second, achieved by the matrix library at full clock
-	Clock        Quantity // full clock of the CUs, Hz; 0: not known
 	Stream       Table    // workgroups; bytes per second of all of them in a streaming kernel
 	Gather       Table    // workgroups; bytes per second with random rows of 1 KiB
 	GatherFused  Table    // the same for a kernel that may store its results to peers
 	Sum          Table    // partial results; output bytes per second of PyTorch's sum kernel
-	Groups       Table    // CUs per group for clusters; number of groups of that size
 	GatherSpread Quantity // relative spread of the times of one gather's vectors
 	Crowding     Table    // occupancy (share of a CU's threads); memory rate of random reads relative to the best
 }
@@ -113,22 +118,27 @@ type Launch struct {
 	GraphGap  Quantity // seconds between dependent kernels of a captured graph
 	GraphComm Quantity // seconds from a kernel of a captured graph to a collective of the library behind it
 	Timing    Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
-	Host      Quantity // host seconds to enqueue a kernel through the framework
-	Compiled  Quantity // host seconds to enqueue a compiled kernel (Triton)
+	HostCosts
+	Sync           Quantity // seconds that a host that waits for a kernel adds to Host until the next one starts: it notices the end, and its launch reaches an idle GPU
+	Pipelined      Quantity // host seconds of PyTorch's pipelined GEMM and collective (torch.ops.symm_mem), besides its shards
+	PipelinedShard Quantity // host seconds of each of its shards
+	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library
+	GatherRaces    Quantity // number of chunks of an all-gather with varying dispatch order
+	Barrier        Quantity // seconds of a barrier of all GPUs through peer memory
+}
+
+// HostCosts are what a host takes to issue one operation, and what a profiler adds to that.
+type HostCosts struct {
+	Host     Quantity // host seconds to enqueue a kernel through the framework
+	Compiled Quantity // host seconds to enqueue a compiled kernel (Triton)
 	// host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
 	Call           Quantity
 	ProfiledOp     Quantity // host seconds that a profiler with shapes adds to a recorded operator, on a host with the pace of Call
 	ProfiledLaunch Quantity // the same for a recorded call that enqueues a kernel, copy or fill
 	ProfiledCall   Quantity // the same for any other recorded runtime or driver call
 	ProfiledNode   Quantity // the same for a kernel of a captured graph, at its launch
-	Sync           Quantity // seconds that a host that waits for a kernel adds to Host until the next one starts: it notices the end, and its launch reaches an idle GPU
 	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
-	Pipelined      Quantity // host seconds of PyTorch's pipelined GEMM and collective (torch.ops.symm_mem), besides its shards
-	PipelinedShard Quantity // host seconds of each of its shards
-	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library
-	GatherRaces    Quantity // number of chunks of an all-gather with varying dispatch order
-	Barrier        Quantity // seconds of a barrier of all GPUs through peer memory
 }
 
 // Resize is the machine with another number of GPUs, even beyond the fabric's maximum.

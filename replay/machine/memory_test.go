@@ -8,7 +8,7 @@ import (
 )
 
 func TestUncrowded(t *testing.T) {
-	g := machine.GPU{Crowding: machine.Table{Rows: [][]float64{{.25, .5}, {.75, 1}, {1, .8}}}}
+	g := machine.GPU{MemoryRates: machine.MemoryRates{Crowding: machine.Table{Rows: [][]float64{{.25, .5}, {.75, 1}, {1, .8}}}}}
 	for _, c := range []struct{ occupancy, want float64 }{{.1, .5}, {.25, .5}, {.75, 1}, {1, .8}, {0, 1}} {
 		if got := machine.OccupancyShare(g, c.occupancy); machinetest.Off(got, c.want) > 1e-12 {
 			t.Errorf("at %g: %g, want %g", c.occupancy, got, c.want)
@@ -33,7 +33,7 @@ func TestSumAt(t *testing.T) {
 }
 
 func TestHitShare(t *testing.T) {
-	g := machine.GPU{Cache: machine.Quantity{Value: 16 << 20}}
+	g := machine.GPU{MemoryRates: machine.MemoryRates{Cache: machine.Quantity{Value: 16 << 20}}}
 	for _, c := range []struct{ footprint, want float64 }{{1 << 20, 1}, {16 << 20, 1}, {64 << 20, .25}, {0, 0}} {
 		if got := g.HitShare(c.footprint); got != c.want {
 			t.Errorf("of %g bytes: %g, want %g", c.footprint, got, c.want)

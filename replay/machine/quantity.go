@@ -63,7 +63,7 @@ type Dimension uint8
 const (
 	Count Dimension = iota
 	Ratio
-	Size // bytes
+	size // bytes
 	Rate // bytes per second
 	Span // seconds
 	Flops
@@ -84,13 +84,13 @@ type unit struct {
 }
 
 var units = [...]unit{
-	{Size, "GiB", 1 << 30},
-	{Size, "MiB", 1 << 20},
-	{Size, "KiB", 1 << 10},
-	{Size, "GB", 1e9},
-	{Size, "MB", 1e6},
-	{Size, "kB", 1e3},
-	{Size, "B", 1},
+	{size, "GiB", 1 << 30},
+	{size, "MiB", 1 << 20},
+	{size, "KiB", 1 << 10},
+	{size, "GB", 1e9},
+	{size, "MB", 1e6},
+	{size, "kB", 1e3},
+	{size, "B", 1},
 	{Rate, "TB/s", 1e12},
 	{Rate, "GB/s", 1e9},
 	{Rate, "MB/s", 1e6},
@@ -161,7 +161,7 @@ func parseQuantity(s string, d Dimension) (Quantity, error) {
 // limits are the least and the largest value of a dimension that a machine may have, besides 0.
 // Beyond them, times of replays are no whole numbers of nanoseconds, or memory runs out.
 var limits = [numDimensions][2]float64{
-	Count: {1, 1e9}, Ratio: {1e-9, 1e9}, Size: {1, 1e18}, Rate: {1e3, 1e18}, Span: {1e-12, 1e6}, Flops: {1e6, 1e24}, frequency: {1e3, 1e15},
+	Count: {1, 1e9}, Ratio: {1e-9, 1e9}, size: {1, 1e18}, Rate: {1e3, 1e18}, Span: {1e-12, 1e6}, Flops: {1e6, 1e24}, frequency: {1e3, 1e15},
 }
 
 // Check is an error if a value is out of the limits.
@@ -179,7 +179,7 @@ func (d Dimension) check(text string, v float64) error {
 // UsualUnit is the unit that calibration writes a dimension in.
 func UsualUnit(d Dimension) string {
 	switch d {
-	case Size:
+	case size:
 		return "B"
 	case Rate:
 		return "GB/s"
@@ -211,9 +211,9 @@ func formatCell(v float64, d Dimension) string {
 	switch d {
 	case Count, Ratio:
 		return formatNumber(v)
-	case Size:
+	case size:
 		for _, u := range units {
-			if u.dim == Size && v >= u.scale && math.Mod(v, u.scale) == 0 {
+			if u.dim == size && v >= u.scale && math.Mod(v, u.scale) == 0 {
 				return formatNumber(v/u.scale) + " " + u.name
 			}
 		}

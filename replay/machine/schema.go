@@ -117,12 +117,12 @@ func Entries(m *Machine) []Entry {
 		one("gpu.cus", Count, &g.CUs),
 		one("gpu.threads", Count, &g.Threads),
 		one("gpu.registers", Count, &g.Registers),
-		one("gpu.shared", Size, &g.Shared),
-		one("gpu.shared_spare", Size, &g.SharedSpare),
+		one("gpu.shared", size, &g.Shared),
+		one("gpu.shared_spare", size, &g.SharedSpare),
 		one("gpu.wgs", Count, &g.WGs),
 		one("gpu.memory", Rate, &g.Memory),
 		one("gpu.read", Rate, &g.Read),
-		within("gpu.cache", option("gpu.cache", Size, &g.Cache)),
+		within("gpu.cache", option("gpu.cache", size, &g.Cache)),
 		within("gpu.cache_rate", option("gpu.cache_rate", Rate, &g.CacheRate)),
 		within("gpu.memory_queue", option("gpu.memory_queue", Count, &g.MemoryQueue)),
 		within("gpu.update", one("gpu.update", Ratio, &g.Update)),
@@ -220,7 +220,7 @@ func Entries(m *Machine) []Entry {
 		one("library.ranks", Count, &l.Ranks),
 		one("library.threads", Count, &l.Threads),
 		one("library.registers", Count, &l.Registers),
-		one("library.shared", Size, &l.Shared),
+		one("library.shared", size, &l.Shared),
 		within("library.cluster", option("library.cluster", Count, &l.Cluster)),
 		option("library.onset", Ratio, &l.Onset),
 		within("library.host", one("library.host", Count, &l.Host)),
@@ -232,7 +232,7 @@ func Entries(m *Machine) []Entry {
 		key, c := "library."+op.String(), l.Of(op)
 		list = append(list,
 			one(key+".channels", Count, &c.Channels),
-			option(key+".grain", Size, &c.Grain),
+			option(key+".grain", size, &c.Grain),
 			one(key+".alpha", Span, &c.Alpha),
 			option(key+".hop", Span, &c.Hop),
 			one(key+".send", Rate, &c.Send),
@@ -244,7 +244,7 @@ func Entries(m *Machine) []Entry {
 			option(key+".beside_tiles", Ratio, &c.CoRunTiles),
 			option(key+".beside_memory", Ratio, &c.CoRunMemory),
 			option(key+".beside_latency", Span, &c.CoRunLatency),
-			table(key+".times", &c.Times, Count, Count, Size, Span),
+			table(key+".times", &c.Times, Count, Count, size, Span),
 		)
 	}
 	return list

@@ -185,20 +185,24 @@ type Kernel struct {
 	Peer      func(tile int) int // destination rank of a tile's output, for display; may be nil
 	Cluster   int                // size of clusters if over 1: consecutive workgroups, starting at a multiple of it, are placed together in one group of CUs
 	Free      bool               // holds no slot: a captured kernel whose measured time includes its residency
-	Matrix    bool               // its Work uses matrix instructions, which lower the clock of the whole GPU (Onset)
-	Onset     float64            // 0 to 1: share of the co-run slowdown (Phase.Slowdown) that one working workgroup of a Matrix kernel causes
-	Channels  bool               // Phase.Slowdown of this Compute kernel holds alongside workgroups of other kinds, on all CUs, that work, instead of alongside compute
-	Fed       float64            // 0 to 1, of a kernel with Channels: how much of the part of CUs whose collectives wait the memory gives to its others
 	Merged    bool               // each workgroup stands for several; workgroups are not recorded
+	Sharing
 	// CommShare, if over 0, is the share of this GPU's memory that ComputeFirst guarantees
 	// communication, from this kernel's start until the next kernel that sets one starts.
 	// Before the first it is Arbiter.Share.
 	CommShare float64
+}
+
+// Sharing is how the Work of a kernel slows other work on the GPU, and is slowed by it.
+type Sharing struct {
+	Matrix   bool    // its Work uses matrix instructions, which lower the clock of the whole GPU (Onset)
+	Onset    float64 // 0 to 1: share of the co-run slowdown (Phase.Slowdown) that one working workgroup of a Matrix kernel causes
+	Channels bool    // Phase.Slowdown of this Compute kernel holds alongside workgroups of other kinds, on all CUs, that work, instead of alongside compute
+	Fed      float64 // 0 to 1, of a kernel with Channels: how much of the part of CUs whose collectives wait the memory gives to its others
 	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone; 0 stands for
 	// 1. Work on a CU slows when the shares of its resident workgroups exceed 1: k workgroups
 	// take k·Pipe times as long.
 	Pipe float64
-
 	// Lag is how much longer the Work of every second workgroup on a CU takes, as a share: of those
 	// that share a CU, the pipes serve the older one first (rule D16). 0: they end together.
 	Lag float64
@@ -295,7 +299,7 @@ type Cause uint8
 
 // The causes of idle time.
 const (
-	Unexplained Cause = iota
+	unexplained Cause = iota
 	FlagWait          // a flag had not reached its count
 	NoSlot            // every suitable slot was taken
 	LaunchGap         // gap between two commands of a stream

@@ -76,7 +76,7 @@ func (w *Workload) Edges(op int32) []Edge {
 // accesses are recorded, or whose graph's dependencies are stated, is Exact.
 func (w *Workload) EvidenceOf(op int32) Evidence {
 	edges := w.Edges(op)
-	if len(edges) == 0 && (w.Ops[op].Stated || w.Run != nil && w.Run.UsesOf(w.Run.Spans[w.Ops[op].Span]) != 0) {
+	if len(edges) == 0 && (w.Ops[op].GraphEdges || w.Run != nil && w.Run.UsesOf(w.Run.Spans[w.Ops[op].Span]) != 0) {
 		return Exact
 	}
 	best := Guessed

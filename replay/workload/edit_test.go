@@ -18,7 +18,7 @@ func twoRanks() *Workload {
 		w.Ranks = append(w.Ranks, []int32{first, first + 1})
 		w.Hosts = append(w.Hosts, &Host{Issues: []Issue{{}, {Work: 1}}, Order: []int32{0, 1}})
 	}
-	w.Collectives = []Collective{{Group: -1, Members: []int32{1, 3}, Arrive: 20, Depart: 40}}
+	w.Collectives = []Collective{{Group: -1, Members: []int32{1, 3}, Times: Times{Arrive: 20, Depart: 40}}}
 	w.Pairs = []Pair{{First: []int32{0, 2}, Second: []int32{1, 3}}}
 	w.Flow = [][]Edge{nil, {{Op: 0, Kind: ReadAfterWrite}}, nil, {{Op: 2, Kind: ReadAfterWrite}}}
 	w.Isolation = &Isolation{CoRunners: [][]CoRun{{{Op: 0, Time: 5}}}}

@@ -180,7 +180,7 @@ func (w *Workload) Alike(a, b int32) bool {
 		return x.Name == y.Name && x.Tiling.WGs == y.Tiling.WGs && x.Shape == y.Shape
 	}
 	c, d := &w.Collectives[x.Collective], &w.Collectives[y.Collective]
-	return cmp.Or(cmp.Compare(c.Op, d.Op), cmp.Compare(c.Bytes, d.Bytes), cmp.Compare(c.Group, d.Group)) == 0 && c.Part == d.Part
+	return cmp.Or(cmp.Compare(c.Op, d.Op), cmp.Compare(c.Bytes, d.Bytes), cmp.Compare(c.Group, d.Group)) == 0 && c.Earlier == d.Earlier
 }
 
 // Iterations is how many iterations a workload's times are averaged over; 0

@@ -98,7 +98,8 @@ type CollectiveSummary struct {
 	// the size or the time is unknown.
 	Algorithm float64 `json:"algorithm_bandwidth"`
 	Bus       float64 `json:"bus_bandwidth"`
-	// Waiting is the share of the captured members' time before the last of them arrived.
+	// Waiting is the share of the captured members' time before the last of them arrived, of the collective in the median: the first
+	// one often waits for a rank that still starts.
 	Waiting  float64 `json:"waiting_share"`
 	Evidence string  `json:"evidence"`
 }
@@ -349,7 +350,7 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		copied := !slices.ContainsFunc(c.Members, func(id int32) bool { return !w.Copies[w.Ops[id].Rank] })
-		if c.Part || copied { // listed with the last, or not captured
+		if c.Earlier || copied { // listed with the last, or not captured
 			continue
 		}
 		k := kin{op: c.Op, class: bits.Len64(uint64(max(0, c.Bytes-1))), ranks: len(c.Members), channels: c.Channels, guessed: c.Guessed}
@@ -369,8 +370,9 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 		}
 		n := len(*alike.of[k])
 		transfers, skews := make([]moved, 0, n), make([]trace.Time, 0, n)
-		var waited, stayed trace.Time
+		shares := make([]float64, 0, n)
 		for _, c := range *alike.of[k] {
+			var waited, stayed trace.Time
 			r.Evidence, r.Kernel = cmp.Or(r.Evidence, c.Evidence), cmp.Or(r.Kernel, w.Ops[c.Members[0]].Name)
 			r.Bytes, r.MostBytes = min(r.Bytes, c.Bytes), max(r.MostBytes, c.Bytes)
 			transfers, skews = append(transfers, moved{c.Before + c.Transfer(), c.Bytes, w.sent(c)}), append(skews, c.Arrive-w.StartOf(c))
@@ -379,14 +381,16 @@ func summarizeCollectives(w *Workload) []CollectiveSummary {
 					waited, stayed = waited+max(0, min(w.Met(op), op.End)-op.Start), stayed+op.Dur()
 				}
 			}
+			shares = append(shares, float64(waited)/float64(max(1, stayed)))
 		}
+		slices.Sort(shares)
+		r.Waiting = shares[(n-1)/2]
 		slices.SortFunc(transfers, func(a, b moved) int { return cmp.Or(cmp.Compare(a.took, b.took), cmp.Compare(a.bytes, b.bytes)) })
 		median := transfers[(n-1)/2]
 		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = n, median.took, overlap.Median(skews), slices.Max(skews)
 		if seconds := float64(median.took) / 1e9; seconds > 0 && k.op != trace.UnknownOp {
 			r.Algorithm, r.Bus = float64(median.bytes)/seconds, float64(median.sent)/seconds
 		}
-		r.Waiting = float64(waited) / float64(max(1, stayed))
 		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b CollectiveSummary) int {

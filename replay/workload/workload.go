@@ -39,14 +39,19 @@ type Workload struct {
 	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
 	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
 	Hosts       []*Host      // by rank; copies share that of the captured rank
-	Scale       []float64    // by op: duration in a replay of the captured schedule over the captured one; nil: 1
-	Rescaled    *Rescaling   // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
-	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
-	Order       [][]int32    // by rank: the order in which an edit has the host issue ops; nil: captured times tell it (IssueOrder)
-	Origins     []int32      // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
+	edited
+	Notes []string // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
 	// operations whose collectives take several times the law of the captured machine, longest first (rule C28)
 	Slow      []SlowCollective
 	Isolation *Isolation // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
+}
+
+// edited is how a workload differs from what was captured; the zero value is a captured workload.
+type edited struct {
+	Scale    []float64  // by op: duration in a replay of the captured schedule over the captured one; nil: 1
+	Rescaled *Rescaling // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
+	Order    [][]int32  // by rank: the order in which an edit has the host issue ops; nil: captured times tell it (IssueOrder)
+	Origins  []int32    // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
 }
 
 // A SlowCollective is an operation whose collectives take several times the law of their machine in every iteration.
@@ -115,16 +120,21 @@ type Op struct {
 	Collective int32      // row of Collectives; -1 for other kinds
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
-	Graph      bool       // launched by a call that launched other ops too: a captured graph
-	Stated     bool       // of a captured graph for which the file states what each node waits for
-	Backward   bool       // launched by autograd, in the backward pass
-	Optimizer  bool       // launched in an optimizer's step
-	Gradient   bool       // launched where autograd adds to a parameter's gradient: as large as the parameter, whatever the batch
-	InPlace    bool       // an all-gather whose input lies in its output
-	Batch      uint8      // of the batches into which a strategy split its iteration (edit.Batch)
-	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
-	Read       float64    // bytes of memory traffic; 0: unknown
-	Write      float64
+	Launched
+	InPlace bool    // an all-gather whose input lies in its output
+	Batch   uint8   // of the batches into which a strategy split its iteration (edit.Batch)
+	Read    float64 // bytes of memory traffic; 0: unknown
+	Write   float64
+}
+
+// Launched is what launched an op, and where in the program, as far as the trace shows it.
+type Launched struct {
+	Graph      bool // launched by a call that launched other ops too: a captured graph
+	GraphEdges bool // of a captured graph for which the file states what each node waits for
+	Backward   bool // launched by autograd, in the backward pass
+	Optimizer  bool // launched in an optimizer's step
+	Gradient   bool // launched where autograd adds to a parameter's gradient: as large as the parameter, whatever the batch
+	Compiled   bool // launched by the program's own launcher (Triton) instead of by an operator of the framework
 }
 
 // A Kernel is the properties that ops share: the name, launch configuration and sizes of a
@@ -241,24 +251,29 @@ type Collective struct {
 	Bytes    int64 // larger of one rank's input and output
 	In, Out  int64
 	ElemSize int32
-	Channels int        // workgroups of its kernel; 0: unknown (copy engine)
-	Members  []int32    // op ids, one per member rank, in rank order
+	Channels int     // workgroups of its kernel; 0: unknown (copy engine)
+	Members  []int32 // op ids, one per member rank, in rank order
+	Times
+	Evidence string // evidence for the match of its members
+	Guessed  bool   // the trace does not give its operation, or its size (GuessSizes)
+	Foreign  bool   // its kernel is of another library than NCCL and RCCL, whose settings it does not follow
+	Engines  bool   // copy engines move the bytes; its kernels only wait and signal
+	Earlier  bool   // of several kernels of a collective by copy engines not the last one, which has the bytes
+	// of a message that the library's buffers hold: the index of the member that sends, plus 1; it does not wait for the other (rule C29)
+	Sender int8
+}
+
+// Times are when the members of a collective came and left, and how long its bytes moved.
+type Times struct {
 	Arrive   trace.Time // latest start of a member, and Late: bytes can move from here
 	Late     trace.Time // how long the captured members waited for ranks that nobody captured, ns (rule C27)
 	Serial   bool       // it has Late, and nothing ran beside it on a captured rank
 	Depart   trace.Time // earliest end of a member
 	Alone    trace.Time // duration of the transfer with no compute alongside, ns (Isolation); 0: as captured
 	Shortest trace.Time // shortest stay of a member, by its own clock, ns; 0: not recorded
-	Evidence string     // evidence for the match of its members
 	Scale    float64    // as Workload.Scale, from the last arrival on; 0 stands for 1
-	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
-	Own      bool       // its kernel is of another library than NCCL and RCCL, whose settings it does not follow
-	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
 	// of the last of several kernels of a collective by copy engines: from the arrival at the first that copies to the arrival here, ns
 	Before trace.Time
-	Part   bool // one of several kernels of a collective by copy engines; the last one has the bytes
-	// of a message that the library's buffers hold: the index of the member that sends, plus 1; it does not wait for the other (rule C29)
-	Sender int8
 }
 
 // SendBuffer is what NCCL and RCCL hold of a message, for each of its channels, until the receiver
@@ -291,10 +306,10 @@ func (w *Workload) Met(op *Op) trace.Time {
 // departure skew. It is at least Shortest, which is measured by one clock: between two
 // clocks, which drift by up to 1.8 % under a profiler (2026-11-22-h200x2-fourth,
 // pipe_grok_op_reduce_scatter_w2), it seems shorter (rule C10).
-func (c *Collective) Transfer() trace.Time { return max(c.Shortest, c.Depart-c.Arrive) }
+func (c *Times) Transfer() trace.Time { return max(c.Shortest, c.Depart-c.Arrive) }
 
 // TransferAlone is the duration of the transfer with no compute alongside.
-func (c *Collective) TransferAlone() trace.Time {
+func (c *Times) TransferAlone() trace.Time {
 	if c.Alone > 0 {
 		return c.Alone
 	}

@@ -44,24 +44,31 @@ type Session struct {
 
 	processRow map[string]int32
 	agentRow   map[agentKey]int32
-
-	// Tracks are what becomes lanes. Readers that know them only at the end set them all then.
-	Tracks    []Track
-	trackIDs  map[Track]int32
+	tracks
 	collects  map[trace.NameID]bool // names of kernels: whether they are of a collective library
 	kernels   []processSpan
 	commCalls []commCall                  // calls of collective libraries
 	stated    map[trace.SpanID]trace.Comm // of kernels whose collective the file states
 	captured  map[trace.SpanID]captured   // of work of captured graphs
-	laneOf    []trace.LaneID              // by track, once it is placed
 	waits     []gpuWait
 	first     trace.Time // earliest
 
 	descriptions map[int32][]Description // of agents, by process
+	communicators
+}
 
+// communicators are those of the libraries of collectives.
+type communicators struct {
 	sizes    map[communicator]int // ranks of communicators
 	pointers map[communicator]int // communicators that are pointers, by order of first use
 	used     map[int32]int        // number of those in each process
+}
+
+// tracks are what becomes lanes.
+type tracks struct {
+	Tracks   []Track // readers that know them only at the end set them all then
+	trackIDs map[Track]int32
+	laneOf   []trace.LaneID // by track, once it is placed
 }
 
 // A Record is where a record of a profile stands.
@@ -146,9 +153,9 @@ type communicator struct {
 func New(name string) *Session {
 	s := &Session{
 		Name: name, Record: Record{Unit: "byte"},
-		trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
-		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
-		stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
+		tracks: tracks{trackIDs: map[Track]int32{}}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		collects: map[trace.NameID]bool{}, stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
+		communicators: communicators{sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{}},
 	}
 	s.Builder.Intern("") // name 0
 	return s

@@ -55,7 +55,7 @@ func NameGraphs(run *trace.Run, sources []*trace.Run) *trace.Run {
 	if found > 0 {
 		n.named.Ledger.Entries = append(n.named.Ledger.Entries, trace.Entry{
 			Action: trace.Noted, File: run.Name, Count: 1, Kernels: found,
-			Reason: fmt.Sprintf("of the %d %s: %d take an operator, %d a grid, %d the size of a collective", total, FromCaptures,
+			Reason: fmt.Sprintf("of the %d %s: %d take an operator, %d a grid, %d the size of a collective", total, fromCaptures,
 				n.took.operators, n.took.grids, n.took.sizes),
 		})
 		n.named.MatchCollectives()
@@ -65,7 +65,7 @@ func NameGraphs(run *trace.Run, sources []*trace.Run) *trace.Run {
 
 // What the ledger says of captures.
 const (
-	FromCaptures = "in captured graphs are among the launches of a capture"
+	fromCaptures = "in captured graphs are among the launches of a capture"
 	NoCapture    = "ignored: its launches are not those of a captured graph of this run"
 )
 

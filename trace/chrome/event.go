@@ -46,25 +46,46 @@ type args struct {
 
 	name []byte // of metadata
 
-	external, correlation, device, stream, priority []byte
-	grid, block, registers, shared                  []byte
-	bytes, size, kind                               []byte // of copies, and of the calls that issue them
-	dims, types, strides, concrete, record, index   []byte // of operators
+	workArgs
+	operatorArgs
+	commArgs
+	graphArgs
+	ownArgs
 
-	collective, inElems, outElems, groupSize, dtype, inSplit, outSplit []byte
-	group, groupDesc, groupRanks                                       []byte
-	src, dst, seq                                                      []byte
-
+	kernel                []byte // that a call of roctracer launches
 	waitOn, waitRecord    []byte // of cuda_sync
 	allocated, deviceType []byte // of [memory]
 
-	graph, node, original, annotation []byte // of work in captured graphs
-	kernel                            []byte // that a call of roctracer launches
-
 	rank, pidRaw []byte // of TraceLens' fused files
 	begin, end   []byte // of rocprof: nanoseconds
+}
 
-	// Arguments that only Write writes.
+// workArgs are of kernels and copies, and of the calls that issue them.
+type workArgs struct {
+	external, correlation, device, stream, priority []byte
+	grid, block, registers, shared                  []byte
+	bytes, size, kind                               []byte // of copies
+}
+
+// operatorArgs are of operators of the framework.
+type operatorArgs struct {
+	dims, types, strides, concrete, record, index, sequence []byte
+}
+
+// commArgs are of collectives and messages.
+type commArgs struct {
+	collective, inElems, outElems, groupSize, dtype, inSplit, outSplit []byte
+	group, groupDesc, groupRanks                                       []byte
+	src, dst, seq                                                      []byte
+}
+
+// graphArgs are of work in captured graphs.
+type graphArgs struct {
+	graph, node, original, annotation []byte
+}
+
+// ownArgs are arguments that only Write writes.
+type ownArgs struct {
 	parent, op, comm, origin, peer, uses []byte
 	workgroup, persistent, cu, row, col  []byte
 }
@@ -169,7 +190,7 @@ func (a *args) named() map[string]*[]byte {
 		"size": &a.size, "kind": &a.kind, "copy kind": &a.kind, "graph id": &a.graph, "graph node id": &a.node,
 		"original_stream": &a.original, "annotation": &a.annotation, "kernel": &a.kernel, "Input Dims": &a.dims,
 		"Input dims": &a.dims, "Input type": &a.types, "Input Strides": &a.strides, "Concrete Inputs": &a.concrete,
-		"Record function id": &a.record, "Ev Idx": &a.index, "Collective name": &a.collective,
+		"Record function id": &a.record, "Ev Idx": &a.index, "Sequence number": &a.sequence, "Collective name": &a.collective,
 		"In msg nelems": &a.inElems, "Out msg nelems": &a.outElems,
 		"In split size": &a.inSplit, "Out split size": &a.outSplit, "Group size": &a.groupSize, "dtype": &a.dtype,
 		"Process Group Name": &a.group, "Process Group Description": &a.groupDesc, "Process Group Ranks": &a.groupRanks,

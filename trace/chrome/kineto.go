@@ -83,7 +83,8 @@ func newKinetoHeader(run *trace.Run, row int32, of *Operators) kinetoHeader {
 		ThreadsPerCU: d.ThreadsPerCU, RegsPerBlock: d.RegistersPerCU, RegsPerCU: d.RegistersPerCU, WarpSize: cmp.Or(d.WaveSize, 32), // of a simulated rank it is not known
 		SharedMemPerBlock: min(48<<10, cmp.Or(d.SharedPerWG, 48<<10)), SharedPerWG: d.SharedPerWG, SharedPerCU: d.SharedPerCU, NumSms: d.CUs,
 	}}
-	head.Distributed = distributed{"nccl", max(0, run.RankID(row)), max(rank.World, len(run.Ranks)), len(run.Groups), nil}
+	beside := slices.DeleteFunc(slices.Clone(run.Ranks), func(x trace.Rank) bool { return x.Run != rank.Run }) // of one schedule
+	head.Distributed = distributed{"nccl", max(0, run.RankID(row)), max(rank.World, len(beside)), len(run.Groups), nil}
 	for _, g := range run.Groups {
 		head.Distributed.Groups = append(head.Distributed.Groups, group{g.Name, cmp.Or(g.Doc, "undefined"), "cuda:nccl", g.Size, g.Ranks})
 	}
@@ -234,6 +235,7 @@ func (w *rankWriter) operation(c *trace.Call) {
 	if c.Correlation != 0 {
 		w.field("correlation", c.Correlation)
 	}
+	w.sequence(c)
 	if c.Op != trace.None {
 		w.inputs(&w.run.Operators[c.Op])
 	}

@@ -159,6 +159,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			Correlation: number(a.correlation),
 			External:    number(a.external),
 			Op:          d.index(a.op, len(head.Operators)),
+			Sequence:    sequence(a.sequence),
 		})
 	case kind == trace.Compute:
 		if a.collective != nil {

@@ -120,7 +120,7 @@ func (d *reader) launch(e *event, call int32) {
 
 // operator adds the side row of a framework operator.
 func (d *reader) operator(e *event, span trace.SpanID) int32 {
-	row := trace.Call{External: number(e.args.external), Op: trace.None}
+	row := trace.Call{External: number(e.args.external), Op: trace.None, Sequence: sequence(e.args.sequence)}
 	if e.args.dims != nil {
 		row.Op = d.operands(e)
 	}
@@ -134,6 +134,15 @@ func (d *reader) operator(e *event, span trace.SpanID) int32 {
 		d.operatorCalls = trace.Append(&d.Builder, d.operatorCalls, operatorCall{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
 	}
 	return at
+}
+
+// sequence reads the number of an autograd node as Call.Sequence has it.
+func sequence(b []byte) int32 {
+	n, ok := lex.Integer(b)
+	if !ok || n < 0 || n >= math.MaxInt32 {
+		return 0
+	}
+	return int32(n) + 1
 }
 
 // operands returns the row of the operator with this name and these inputs.

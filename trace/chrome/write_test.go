@@ -199,7 +199,7 @@ func anyRun(t *rapid.T) *trace.Run {
 		}
 		switch {
 		case s.Kind == trace.HostCall || s.Kind == trace.Launch:
-			s.Attr = b.AddCall(trace.Call{Correlation: rapid.Int64().Draw(t, "correlation"), External: rapid.Int64().Draw(t, "external"), Op: maybe(operators)})
+			s.Attr = b.AddCall(trace.Call{Correlation: rapid.Int64().Draw(t, "correlation"), External: rapid.Int64().Draw(t, "external"), Op: maybe(operators), Sequence: rapid.Int32Min(0).Draw(t, "sequence")})
 		case s.Kind == trace.Compute || s.Kind == trace.Collective:
 			k := trace.Kernel{
 				Correlation: rapid.Int64().Draw(t, "correlation"), Comm: trace.None, Op: maybe(operators), Origin: any32.Draw(t, "origin"),

@@ -16,6 +16,14 @@ func (w *writer) call(s trace.Span, c *trace.Call) {
 	}
 	w.field("correlation", c.Correlation)
 	w.optional("op", c.Op)
+	w.sequence(c)
+}
+
+// sequence writes the number of the autograd node, as PyTorch does.
+func (w *writer) sequence(c *trace.Call) {
+	if c.Sequence > 0 {
+		w.field("Sequence number", int64(c.Sequence)-1)
+	}
 }
 
 func (w *writer) kernel(k *trace.Kernel) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What inflates as no trace does is not read to the limit, unless the user gave one.
@@ -36,6 +38,26 @@ func TestInflation(t *testing.T) {
 		_, err = io.Copy(io.Discard, r)
 		if (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "0 MiB decompress to over 64 MiB (set --limit if this is a real trace)") {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// A file is read without its compression, up to the limit.
+func TestInflated(t *testing.T) {
+	text := strings.Repeat("one line\n", 1000)
+	for name, content := range map[string]string{"plain": text, "packed.gz": zipped(text)} {
+		path := filepath.Join(t.TempDir(), name)
+		must.Do(t, os.WriteFile(path, []byte(content), 0o644))
+		var got []byte
+		read := func(r io.Reader) (err error) {
+			got, err = io.ReadAll(r)
+			return err
+		}
+		if err := (Options{}).Inflated(path, read); err != nil || string(got) != text {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if err := (Options{Limit: 100}).Inflated(path, read); err == nil || !strings.Contains(err.Error(), "raise --limit") {
+			t.Errorf("%s beyond the limit: %v", name, err)
 		}
 	}
 }

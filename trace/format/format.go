@@ -65,6 +65,7 @@ func (o Options) begin() Options {
 // and a row.
 type format struct {
 	name       string                              // for people, with the extensions
+	of         string                              // the same in a list of what can be read, once for several rows; "": name
 	extensions []string                            // of files in a folder that may be this
 	sniff      func(head []byte, file string) bool // by the first bytes, without compression, or by the name
 
@@ -82,36 +83,42 @@ const sniffSize = 4096
 func table() []format {
 	return []format{
 		{name: "web page", sniff: starts("<"), cure: "download the raw file instead of the web page"},
-		{name: "zip archive of these (.zip)", extensions: []string{".zip"}, sniff: starts("PK\x03\x04", "PK\x05\x06"), read: readZip},
-		{name: "waves of a thread trace (occupancy.json)", sniff: matches(occupancyList), read: readOccupancy},
-		{name: "part of a thread trace without the rest", sniff: matches(threadTraceKeys), cure: "give the folder that contains it"},
-		{name: "rocprofv3 (.json)", extensions: []string{".json"}, sniff: isRocprofJSON, read: plain(rocprof.ReadJSON)},
-		{name: "execution trace beside its Kineto file (.json)", sniff: isExecutionJSON, execution: chrome.ReadExecution},
 		{
-			name: "execution trace of Chakra, with durations or beside its Kineto file (.et)", extensions: []string{".et"},
+			name: "zip archive of these (.zip)", of: "archives", extensions: []string{".zip"},
+			sniff: starts("PK\x03\x04", "PK\x05\x06"), read: readZip,
+		},
+		{name: "waves of a thread trace (occupancy.json)", of: "rocprof", sniff: matches(occupancyList), read: readOccupancy},
+		{name: "part of a thread trace without the rest", sniff: matches(threadTraceKeys), cure: "give the folder that contains it"},
+		{name: "rocprofv3 (.json)", of: "rocprof", extensions: []string{".json"}, sniff: isRocprofJSON, read: plain(rocprof.ReadJSON)},
+		{name: "execution trace beside its Kineto file (.json)", of: "PyTorch", sniff: isExecutionJSON, execution: chrome.ReadExecution},
+		{
+			name: "execution trace of Chakra, with durations or beside its Kineto file (.et)", of: "Chakra", extensions: []string{".et"},
 			sniff:     func(head []byte, _ string) bool { return chakra.IsTrace(head) },
 			execution: func(r io.Reader, file string, _ int64) (*assemble.Execution, error) { return chakra.Read(r, file) },
 			read:      plain(chakra.ReadRun),
 		},
 		{
-			name:       "Chrome trace events or PyTorch profiler (.json, .json.gz)",
+			name: "Chrome trace events or PyTorch profiler (.json, .json.gz)", of: "PyTorch",
 			extensions: []string{".json", ".jsonl", ".ndjson", ".chrome_trace"}, sniff: starts("{", "["), read: readChrome,
 		},
 		{
-			name: "workgroup trace (*_wg_trace.csv)", extensions: []string{".csv"}, sniff: header("workgroup_id"),
-			read: plain(rocprof.ReadWG),
+			name: "workgroup trace (*_wg_trace.csv)", of: "workgroups (*_wg_trace.csv)",
+			extensions: []string{".csv"}, sniff: header("workgroup_id"), read: plain(rocprof.ReadWG),
 		},
-		{name: "tar archive of these (.tar, .tar.gz, .tgz)", extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar},
+		{name: "tar archive of these (.tar, .tar.gz, .tgz)", of: "archives", extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar},
 		{
-			name: "rocprof of any version (.csv)", extensions: []string{".csv"},
+			name: "rocprof of any version (.csv)", of: "rocprof", extensions: []string{".csv"},
 			sniff: func(head []byte, _ string) bool { return rocprof.IsCSV(head) }, read: readRocprofCSV,
 		},
 		{
-			name:       "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)",
+			name: "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)", of: "rocpd, rocmProfileData, Nsight Systems",
 			extensions: []string{".db", ".rpd", ".sqlite", ".sqlite3"}, sniff: starts("SQLite format 3\x00"), read: readDatabase,
 		},
-		{name: "XLA, JAX (.xplane.pb)", extensions: []string{".xplane.pb"}, sniff: isXPlane, read: plain(perfetto.ReadXPlane)},
-		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto},
+		{name: "XLA, JAX (.xplane.pb)", of: "JAX", extensions: []string{".xplane.pb"}, sniff: isXPlane, read: plain(perfetto.ReadXPlane)},
+		{
+			name: "Perfetto (.pftrace)", of: "Perfetto",
+			extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto,
+		},
 		{
 			name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"),
 			cure: "nsys export --type sqlite --include-json true FILE", cause: errUnknown,
@@ -232,11 +239,11 @@ func readChrome(in *input) (*trace.Run, error) {
 func (o Options) supported() string {
 	var names []string
 	for _, f := range o.formats {
-		if f.read != nil || f.execution != nil {
-			names = append(names, f.name)
+		if of := cmp.Or(f.of, f.name); (f.read != nil || f.execution != nil) && !slices.Contains(names, of) {
+			names = append(names, of)
 		}
 	}
-	return "overlapse reads " + strings.Join(names, ", ")
+	return "overlapse reads " + strings.Join(names, ", ") + "; see trace/FORMATS.md"
 }
 
 // mayBeTrace reports whether the name ends like that of a trace.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // An input is a file that is open, without its compression.
@@ -48,6 +49,21 @@ func (o Options) input(r io.Reader, name string) (*input, error) {
 	}
 	in.head = head
 	return in, nil
+}
+
+// Inflated calls read with a file without its compression. Reading more than the limit is an error.
+func (o Options) Inflated(path string, read func(io.Reader) error) error {
+	f, err := guard.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, err := o.begin().input(f, path)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	return read(in.text())
 }
 
 func (in *input) close() {

@@ -7,6 +7,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -71,15 +72,20 @@ func where() (list []string) {
 	return list
 }
 
-// Each calls f for 0 to n-1, on as many goroutines as there are cores, and returns the first error.
+// Each calls f for 0 to n-1, on as many goroutines as there are cores, and returns the first error, after which no more calls begin.
 func Each(n int, f func(i int) error) error { return AtMost(n, n, f) }
 
 // AtMost is Each on at most so many goroutines.
 func AtMost(most, n int, f func(i int) error) error {
-	var g errgroup.Group
+	g, failed := errgroup.WithContext(context.Background())
 	g.SetLimit(max(1, min(most, runtime.GOMAXPROCS(0))))
 	for i := range n {
-		g.Go(Func(func() error { return f(i) }))
+		g.Go(Func(func() error {
+			if err := failed.Err(); err != nil {
+				return err
+			}
+			return f(i)
+		}))
 	}
 	return g.Wait()
 }

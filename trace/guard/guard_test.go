@@ -33,3 +33,17 @@ func TestCall(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// The first error ends the calls.
+func TestAtMostEnds(t *testing.T) {
+	calls, want := 0, errors.New("the third")
+	err := guard.AtMost(1, 10, func(i int) error {
+		if calls++; i == 2 {
+			return want
+		}
+		return nil
+	})
+	if !errors.Is(err, want) || calls != 3 {
+		t.Errorf("%v after %d calls, want %v after 3", err, calls, want)
+	}
+}

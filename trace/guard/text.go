@@ -18,11 +18,11 @@ const mostMarks = 2
 // Names in a trace, a file's name and a profile's text are untrusted: they may hold escape sequences, control
 // characters, and characters that reverse the line. Line, Writer and JSON agree on which characters a terminal may get.
 
-// Safe reports whether a terminal may get the character within a line: letters,
+// safe reports whether a terminal may get the character within a line: letters,
 // marks, digits, punctuation, symbols and spaces. Controls (C0, DEL, C1),
 // bidirectional and other format characters, separators of lines, private and
 // unassigned code points are not safe.
-func Safe(r rune) bool { return unicode.IsGraphic(r) && r != utf8.RuneError }
+func safe(r rune) bool { return unicode.IsGraphic(r) && r != utf8.RuneError }
 
 // Line returns the text on one line: line breaks and tabs become spaces, every
 // other unsafe character a dot, and at most two marks combine with a letter.
@@ -40,7 +40,7 @@ func Line(s string) string {
 			}
 		case unicode.IsSpace(r) && r != 0x85: // next line is a control of C1
 			r, marks = ' ', 0
-		case !Safe(r):
+		case !safe(r):
 			r, marks = dot, 0
 		default:
 			marks = 0
@@ -99,7 +99,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	w.b = w.b[:0]
 	for len(in) > 0 && (in[0] < utf8.RuneSelf || utf8.FullRune(in)) {
 		r, n := utf8.DecodeRune(in)
-		if r == '\n' || r == '\t' || Safe(r) {
+		if r == '\n' || r == '\t' || safe(r) {
 			w.b = append(w.b, in[:n]...)
 		} else {
 			w.b = w.unsafe(w.b, r)

@@ -53,7 +53,7 @@ func TestNothingUnsafe(t *testing.T) {
 		}
 		for _, out := range []string{whole.String(), Line(s)} {
 			for _, r := range out {
-				if !Safe(r) && r != '\n' && r != '\t' {
+				if !safe(r) && r != '\n' && r != '\t' {
 					t.Fatalf("%q comes out as %q", s, out)
 				}
 			}
@@ -61,7 +61,7 @@ func TestNothingUnsafe(t *testing.T) {
 		if strings.ContainsAny(Line(s), "\n\t") {
 			t.Fatalf("Line(%q) has several lines: %q", s, Line(s))
 		}
-		if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !Safe(r) }) && whole.String() != s {
+		if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) && whole.String() != s {
 			t.Fatalf("safe text %q is changed to %q", s, whole.String())
 		}
 	})
@@ -75,7 +75,7 @@ func TestJSON(t *testing.T) {
 		if err := json.NewEncoder(JSON(&out)).Encode(want); err != nil {
 			t.Fatal(err)
 		}
-		if bad := strings.IndexFunc(strings.TrimSuffix(out.String(), "\n"), func(r rune) bool { return !Safe(r) }); bad >= 0 {
+		if bad := strings.IndexFunc(strings.TrimSuffix(out.String(), "\n"), func(r rune) bool { return !safe(r) }); bad >= 0 {
 			t.Fatalf("unsafe at %d of %q", bad, out.String())
 		}
 		var got map[string]string

@@ -26,26 +26,21 @@ type Causes struct {
 	Unknown trace.Time `json:"unknown_ns"`
 }
 
-// A Part is the part of idle time that has one cause.
-type Part struct {
+// A causedIdle is the idle time that has one cause.
+type causedIdle struct {
 	Name string
 	Time trace.Time
 }
 
 // list is the causes in the order in which they follow each other in a gap.
-func (c *Causes) list() []Part {
-	return []Part{
+func (c *Causes) list() []causedIdle {
+	return []causedIdle{
 		{"host", c.Host},
 		{"host synchronization", c.Sync},
 		{"launch", c.Launch},
 		{"dependency or dispatch", c.Queued},
 		{"unknown", c.Unknown},
 	}
-}
-
-// Parts lists the causes that have time.
-func (c Causes) Parts() []Part {
-	return slices.DeleteFunc(c.list(), func(p Part) bool { return p.Time == 0 })
 }
 
 // issued returns the call that issued the work that ends a gap, or nil. next is the first

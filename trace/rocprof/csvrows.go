@@ -28,40 +28,52 @@ type csvColumns struct {
 	start, end, name, direction    int
 	agent, from, to, queue, stream int
 	correlation, dispatch, domain  int
-	lds, vgprs, accumVGPRs         int
-	grid, workgroup                [3]int
-	gridTotal, workgroupTotal      int
 	graph, node                    int
+	setupColumns
 }
 
-func findColumns(t *table) csvColumns {
-	c := csvColumns{
-		guid:           t.column("guid"),
-		pid:            t.column("process_id", "pid"),
-		thread:         t.column("thread_id", "tid"),
-		start:          t.column("start_timestamp", "beginns", "timestamp"),
-		end:            t.column("end_timestamp", "stop_timestamp", "endns", "timestamp"),
-		name:           t.column("kernel_name", "kernelname", "function", "message"),
-		direction:      t.column("direction", "operation"),
-		agent:          t.column("agent_id", "gpu_id", "gpu-id"),
-		from:           t.column("source_agent_id"),
-		to:             t.column("destination_agent_id"),
-		queue:          t.column("queue_id", "queue-id"),
-		stream:         t.column("stream_id"),
-		correlation:    t.column("correlation_id"),
-		dispatch:       t.column("dispatch_id"),
-		domain:         t.column("domain", "kind"),
+// setupColumns are the columns of how kernels were launched.
+type setupColumns struct {
+	lds, vgprs, accumVGPRs    int
+	grid, workgroup           [3]int
+	gridTotal, workgroupTotal int
+}
+
+func findSetupColumns(t *table) setupColumns {
+	c := setupColumns{
 		lds:            t.column("lds_block_size", "group_segment_size", "lds_per_workgroup", "lds"),
 		vgprs:          t.column("vgpr_count", "arch_vgpr"),
 		accumVGPRs:     t.column("accum_vgpr_count", "accum_vgpr"),
 		gridTotal:      t.column("grid_size", "grd"),
 		workgroupTotal: t.column("workgroup_size", "wgr"),
-		graph:          t.column("graph_exec_id"),
-		node:           t.column("graph_node_id"),
 	}
 	for i, axis := range [...]string{"x", "y", "z"} {
 		c.grid[i] = t.column("grid_size_" + axis)
 		c.workgroup[i] = t.column("workgroup_size_" + axis)
+	}
+	return c
+}
+
+func findColumns(t *table) csvColumns {
+	c := csvColumns{
+		guid:         t.column("guid"),
+		pid:          t.column("process_id", "pid"),
+		thread:       t.column("thread_id", "tid"),
+		start:        t.column("start_timestamp", "beginns", "timestamp"),
+		end:          t.column("end_timestamp", "stop_timestamp", "endns", "timestamp"),
+		name:         t.column("kernel_name", "kernelname", "function", "message"),
+		direction:    t.column("direction", "operation"),
+		agent:        t.column("agent_id", "gpu_id", "gpu-id"),
+		from:         t.column("source_agent_id"),
+		to:           t.column("destination_agent_id"),
+		queue:        t.column("queue_id", "queue-id"),
+		stream:       t.column("stream_id"),
+		correlation:  t.column("correlation_id"),
+		dispatch:     t.column("dispatch_id"),
+		domain:       t.column("domain", "kind"),
+		setupColumns: findSetupColumns(t),
+		graph:        t.column("graph_exec_id"),
+		node:         t.column("graph_node_id"),
 	}
 	c.processOf = c.guid // of several sessions that rocpd has joined
 	if t.has("kernelname") {

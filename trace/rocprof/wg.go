@@ -45,7 +45,8 @@ type wgReader struct {
 //
 // A row becomes a Workgroup span with its phases as children; phases of no
 // length are left out. Tiles lie on the lane of the persistent workgroup that
-// ran them, other workgroups on the slots of their CU. The file has no kernels:
+// ran them, with vacant spans (trace.Span.Vacant) between them and in the kernel's
+// tail; other workgroups on the slots of their CU. The file has no kernels:
 // one is added for each launch, from its first workgroup's start to the last
 // one's end. A kernel's workgroup id that comes again is of its next launch.
 //
@@ -293,7 +294,42 @@ func (g *wgReader) addKernel(rows []wgRow, rank int32) trace.SpanID {
 		}
 		g.addWorkgroup(row, kernel, g.b.Lane(lane))
 	}
+	if persistent {
+		g.addVacant(rows, kernel, rank)
+	}
 	return kernel
+}
+
+// addVacant adds the time in which persistent workgroups had no tile while their kernel ran: between the end of one and the
+// start of the next, of which the file does not say more, and the tail. The rows are those of a launch, by start.
+func (g *wgReader) addVacant(rows []wgRow, kernel trace.SpanID, rank int32) {
+	k := *g.b.Span(kernel)
+	vacant := func(persistent int32, from, to trace.Time, name string) {
+		if from < to {
+			lane := g.b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(persistent), Peer: trace.None})
+			g.b.Add(trace.Span{
+				Kind: trace.PhaseWait, Lane: lane, Start: from, End: to, Name: g.b.Intern(name), Parent: trace.None, Attr: trace.None,
+			})
+		}
+	}
+	done := map[int32]trace.Time{} // of each persistent workgroup
+	var order []int32
+	for _, row := range rows {
+		at, seen := done[row.persistent]
+		if !seen {
+			at = k.Start
+			order = append(order, row.persistent)
+		}
+		name := "between tiles"
+		if !seen {
+			name = "before the first tile"
+		}
+		vacant(row.persistent, at, row.start, name)
+		done[row.persistent] = max(at, row.end)
+	}
+	for _, persistent := range order {
+		vacant(persistent, done[persistent], k.End, "tail of "+g.kernels[rows[0].kernel])
+	}
 }
 
 // addWorkgroup adds a workgroup and those of its phases that have a length.

@@ -49,12 +49,23 @@ workgroup 1.0 workgroup 0-100 #1 to 0
 workgroup 1.0 compute phase 0-100 #1 to 0
 workgroup 0.0 compute phase 0-60 #0 to 1
 workgroup 0.0 store 60-80 #0 to 1
+workgroup 0.0 wait 80-90
+workgroup 1.0 wait 100-160
 workgroup 0.0 workgroup 90-160 #2 to 0
 workgroup 0.0 compute phase 90-150 #2 to 0
 workgroup 0.0 store 150-160 #2 to 0
 `
 	if got := draw(run); sorted(got) != sorted(want) {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	var vacant []string
+	for _, s := range run.Spans {
+		if s.Vacant() {
+			vacant = append(vacant, run.NameOf(s))
+		}
+	}
+	if got, want := strings.Join(vacant, "; "), "between tiles; tail of k"; got != want {
+		t.Errorf("vacant: %s, want %s", got, want)
 	}
 	if k := run.Setup(run.Kernel(run.Spans[0])); k.WGs() != 2 {
 		t.Errorf("kernel of two persistent workgroups has %d", k.WGs())

@@ -151,14 +151,15 @@ func cut(text string, most int) string {
 	return guard.Line(text)
 }
 
-// A state is a part of the strategies' bars.
+// A state is a part of the strategies' bars. Compute is in two parts: beside communication, and the rest, which has fused kernels too.
 type state struct {
 	Part
 	of func(overlap.Times) trace.Time
 }
 
 var states = []state{
-	{Part{"compute", layout.Local.CSS()}, func(t overlap.Times) trace.Time { return t.Compute }},
+	{Part{"compute", layout.Local.CSS()}, func(t overlap.Times) trace.Time { return t.Compute - t.Hidden }},
+	{Part{overlap.Overlapping.String(), layout.Overlap.CSS()}, func(t overlap.Times) trace.Time { return t.Hidden }},
 	{Part{"transfer", layout.Comm.CSS()}, func(t overlap.Times) trace.Time { return t.Transfer }},
 	{Part{"waiting", "#e69f00"}, func(t overlap.Times) trace.Time { return t.Waiting }},
 	{Part{"copies", layout.Copy.CSS()}, func(t overlap.Times) trace.Time { return t.Copies }},
@@ -197,7 +198,10 @@ func (r Report) chart() *Chart {
 		if b.Time <= 0 {
 			continue
 		}
-		l := Line{Name: b.Name, Note: b.Note}
+		l := Line{Name: b.Name, Note: b.Note, Brief: b.Note}
+		if b.Hidden > 0 { // nothing is known of what fused kernels hide
+			l.Note += fmt.Sprintf("  %.0f %% hidden", 100*float64(b.Hidden)/float64(b.Hidden+b.Exposed()))
+		}
 		for _, s := range used {
 			l.Values = append(l.Values, float64(s.of(b.Times))/size)
 		}

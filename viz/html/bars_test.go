@@ -24,8 +24,12 @@ func TestChartOfStrategies(t *testing.T) {
 			t.Errorf("%s: the parts are %v together, want %v", b.Name, b.sum(), want)
 		}
 	}
-	if tip := c.Bars[1].Tip; !strings.Contains(tip, "\nrank 0: compute 60.00 µs, transfer 8.000 µs, idle 2.000 µs\nrank 1: ") {
+	if tip := c.Bars[1].Tip; !strings.Contains(tip, "mean of ranks: compute 20.00 µs, overlapped 40.00 µs, transfer") ||
+		!strings.Contains(tip, "\nrank 0: compute 60.00 µs, transfer 8.000 µs, idle 2.000 µs\nrank 1: ") {
 		t.Errorf("the tip is %q", tip)
+	}
+	if hidden := []string{"100.0 µs", "60.00 µs  bound  100 % hidden"}; c.Bars[0].Note != hidden[0] || c.Bars[2].Note != hidden[1] {
+		t.Errorf("beside the bars stands %q and %q, want %q", c.Bars[0].Note, c.Bars[2].Note, hidden)
 	}
 	c.Bars[1].Error = 5 // as of a change
 	b, err := json.Marshal(c.option())

@@ -38,6 +38,7 @@ type panel struct {
 	Begin     trace.Time `json:"begin"`     // of the first span; not positive
 	FirstRows int        `json:"firstRows"` // of a section that are shown at first; 0: all
 	Shown     []int      `json:"shown"`     // runs that are shown at first
+	Main      []int      `json:"main"`      // runs that can be chosen at first: those, and those in the chart of changes
 	Pick      string     `json:"pick"`      // group that is shown at first; "": all
 	Kernel    string     `json:"kernel"`    // likewise, of sections with a kernel
 	Note      string     `json:"note"`
@@ -54,7 +55,9 @@ type section struct {
 	Kernel string     `json:"kernel"` // the part of the step that the rows compare; "": all
 	End    trace.Time `json:"end"`
 	Rows   []row      `json:"rows"`
-	Gaps   []gapLabel `json:"gaps,omitempty"` // the largest intervals without computation, in order of time
+
+	Changes bool       `json:"changes,omitempty"` // between two runs
+	Gaps    []gapLabel `json:"gaps,omitempty"`    // the largest intervals without computation, in order of time
 }
 
 // A gapLabel is an interval that the heading of a section labels.

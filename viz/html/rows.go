@@ -123,6 +123,19 @@ func (r Report) firstShown() []int {
 	return shown
 }
 
+// charted are the runs in charts of changes.
+func (r Report) charted() []int {
+	runs := []int{}
+	for _, rep := range append([]Report{r}, r.Others...) {
+		for i, n := range r.Runs {
+			if rep.Changes != nil && slices.ContainsFunc(rep.Changes.Bars, func(b Line) bool { return b.Key == n.Name }) {
+				runs = append(runs, i)
+			}
+		}
+	}
+	return runs
+}
+
 // title is the name of a run with its note.
 func (n Named) title() string {
 	return strings.TrimSuffix(cmp.Or(n.Says, n.Name)+" · "+n.Note, " · ")
@@ -137,7 +150,10 @@ func (r Report) section(run int, group string) section {
 	case layout.IsChanges(n.Run):
 		time = ""
 	}
-	return section{Run: run, Key: n.Name, Name: cmp.Or(n.Says, n.Name), Title: n.title(), Group: group, End: n.Run.End, Time: time}
+	return section{
+		Run: run, Key: n.Name, Name: cmp.Or(n.Says, n.Name), Title: n.title(), Group: group, End: n.Run.End, Time: time,
+		Changes: layout.IsChanges(n.Run),
+	}
 }
 
 // views are the runs with their starts at one time of the axis, origin. The page counts
@@ -170,7 +186,7 @@ const pathGrain = 2000
 // lanes is the timeline of every rank's queues, engines and links. Host
 // threads are left out: the page is about the devices.
 func (r Report) lanes(d *dictionary) *panel {
-	p := &panel{RowHeight: 18, Shown: r.firstShown()}
+	p := &panel{RowHeight: 18, Shown: r.firstShown(), Main: r.charted()}
 	rows := 0 // that would be shown of all ranks
 	views, origin := r.views()
 	for run, v := range views {

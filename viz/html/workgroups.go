@@ -13,7 +13,7 @@ import (
 // its first kernel, on every rank that has some. Runs without operations, such as
 // captured ones, show Figure 11 of the kernel that sends most to peers instead.
 func (r Report) workgroups(d *dictionary) *panel {
-	p := &panel{RowHeight: 15, FirstRows: 16}
+	p := &panel{RowHeight: 15, FirstRows: 16, Main: r.charted()}
 	views := r.layoutViews()
 	for rank := range r.ranks() {
 		for _, part := range r.partsOn(views, rank) {
@@ -90,7 +90,7 @@ func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.
 		}
 		s := r.section(run, fmt.Sprintf("rank %d", v.Run.RankID(rank)))
 		s.Kernel, s.End, s.Time = part.Name, t.End, layout.Short(t.End)
-		s.Title = v.Name + " · " + layout.Short(t.End)
+		s.Title = s.Name + " · " + s.Time
 		if len(sections) > 0 {
 			s.Title += fmt.Sprintf(", %s against %s", difference(t.End, sections[0].End), sections[0].Name)
 		}

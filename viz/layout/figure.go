@@ -52,6 +52,10 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 	if of > 1 {
 		t.Title += fmt.Sprintf(", launch %d of %d", at+1, of)
 	}
+	if last, rank := slowest(r, k.name, at, of); last > k.end {
+		t.Late = last - k.end
+		t.Title += fmt.Sprintf(", ends %s before rank %d", Short(t.Late), r.RankID(rank))
+	}
 	rows := k.rows(r, sortedLanes(r))
 	if f.Rows > 0 {
 		rows = rows[:min(f.Rows, len(rows))]
@@ -165,7 +169,8 @@ type launch struct {
 func (f Figure) pick(r *trace.Run) (k *launch, at, of int, err error) {
 	all := launches(r)[f.Rank]
 	if len(all) == 0 {
-		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", r.RankID(f.Rank))
+		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups: overlapse replay TRACE -o out --rank %d, then view out; or view a *_wg_trace.csv",
+			r.RankID(f.Rank), r.RankID(f.Rank))
 	}
 	most := slices.MaxFunc(all, func(a, b *launch) int {
 		return cmp.Or(cmp.Compare(a.senders, b.senders), cmp.Compare(a.workgroups, b.workgroups))
@@ -180,6 +185,28 @@ func (f Figure) pick(r *trace.Run) (k *launch, at, of int, err error) {
 		}
 	}
 	return fit[f.Launch], f.Launch, len(fit), nil
+}
+
+// slowest is when a launch of a kernel ended on the rank row on which it ended last; 0 if the ranks' launches of that
+// number share no time, as where clocks are not aligned. Ranks that launched it another number of times do not count.
+func slowest(r *trace.Run, name string, at, of int) (end trace.Time, rank int32) {
+	var starts trace.Time
+	first, all := trace.Infinity, launches(r)
+	for row := range int32(len(r.Ranks)) {
+		fit := slices.DeleteFunc(all[row], func(l *launch) bool { return l.name != name })
+		if len(fit) != of {
+			continue
+		}
+		l := fit[at]
+		starts, first = max(starts, l.start), min(first, l.end)
+		if l.end > end {
+			end, rank = l.end, row
+		}
+	}
+	if starts >= first {
+		return 0, 0
+	}
+	return end, rank
 }
 
 // meets reports whether another launch ran at the same time.

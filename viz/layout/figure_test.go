@@ -272,3 +272,54 @@ func TestDestinations(t *testing.T) {
 		}
 	}
 }
+
+// The title and the bounds say by how much a rank's kernel ended before that of the slowest rank, where clocks agree.
+func TestFigureSlowest(t *testing.T) {
+	for _, c := range []struct {
+		from  trace.Time // of rank 1's kernel, of 60 ns; rank 0's is from 0 to 50
+		title string
+		ends  trace.Time
+	}{
+		{10, "fused on rank 0, ends 20 ns before rank 1", 70},
+		{-20, "fused on rank 0", 50},
+		{900, "fused on rank 0", 50}, // no time is shared
+	} {
+		var b trace.Builder
+		for id, at := range []trace.Time{0, c.from} {
+			rank := b.AddRank(trace.Rank{ID: id, World: 2})
+			s := trace.Span{Kind: trace.Compute, Start: at, End: at + trace.Time(50+10*id), Name: b.Intern("fused")}
+			s.Parent, s.Attr = trace.None, trace.None
+			s.Lane = b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None})
+			s.Parent = b.Add(s)
+			s.Kind, s.Attr = trace.Workgroup, b.AddWorkgroup(trace.WorkgroupAttr{Peer: 1})
+			s.Lane = b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, Peer: trace.None})
+			b.Add(s)
+		}
+		run := b.Finish(trace.Options{})
+		tl := must.Have(Figure11(View{Run: run}, Figure{}))(t)
+		if got := tl.Bounds().To - tl.Start; tl.Title != c.title || got != c.ends {
+			t.Errorf("rank 1 from %d: %q to %d, want %q to %d", c.from, tl.Title, got, c.title, c.ends)
+		}
+	}
+}
+
+// Three lanes of ranges and more are below a heading that starts out closed; fewer are lanes of the rank.
+func TestAnnotationHeading(t *testing.T) {
+	for lanes, want := range map[int]string{2: "rank 0; annotations 0; annotations 1", 3: "rank 0; annotations (3); annotations 0; annotations 1; annotations 2"} {
+		var b trace.Builder
+		rank := b.AddRank(trace.Rank{})
+		for id := range lanes {
+			b.Add(trace.Span{
+				Kind: trace.Marker, End: 10, Name: b.Intern("range"), Parent: trace.None, Attr: trace.None,
+				Lane: b.Lane(trace.Lane{Kind: trace.Annotation, Rank: rank, ID: int64(id), Peer: trace.None}),
+			})
+		}
+		var got []string
+		for _, row := range New([]View{{Run: b.Finish(trace.Options{})}}).Rows {
+			got = append(got, row.Label)
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%d lanes: %s, want %s", lanes, strings.Join(got, "; "), want)
+		}
+	}
+}

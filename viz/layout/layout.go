@@ -66,6 +66,7 @@ type Timeline struct {
 	Views      []View
 	Rows       []Row      // preorder: a row's descendants follow it
 	Start, End trace.Time // of the axis; End > Start
+	Late       trace.Time // of a Figure 11: how long after End its launch ended on the rank on which it ended last
 
 	classes [][]Class // by view, then span
 	strips  []strip   // by view; of a Figure 11 none

@@ -51,6 +51,7 @@ type group struct {
 	kinds   []trace.LaneKind
 	heading string // "" if its lanes stand directly below the rank
 	detail  bool
+	least   int // lanes, below which there is no heading
 }
 
 // The groups in the order that they are shown: work of the device first.
@@ -62,7 +63,7 @@ var groups = []group{
 	{kinds: []trace.LaneKind{trace.Persistent}, heading: "workgroups"},
 	{kinds: []trace.LaneKind{trace.Slot}, heading: "CU slots"},
 	{kinds: []trace.LaneKind{trace.Changed}},
-	{kinds: []trace.LaneKind{trace.Annotation}},
+	{kinds: []trace.LaneKind{trace.Annotation}, heading: "annotations", detail: true, least: 3},
 	{kinds: []trace.LaneKind{trace.HostThread}, heading: "host threads", detail: true},
 }
 
@@ -127,7 +128,7 @@ func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID)
 		n := runLength(lanes, func(l trace.LaneID) bool { return groupOf(r.Lanes[l].Kind) == g })
 		below := Row{View: at.View, Rank: at.Rank, Depth: at.Depth + 1, Parent: top}
 		heading := trace.None
-		if groups[g].heading != "" {
+		if groups[g].heading != "" && n >= groups[g].least {
 			h := below
 			h.Kind, h.Label, h.Detail = GroupHeading, fmt.Sprintf("%s (%s)", groups[g].heading, counted(r, lanes[:n])), groups[g].detail
 			heading = t.open(h)

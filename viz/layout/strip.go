@@ -127,7 +127,7 @@ func newStrip(v View) strip {
 	return s
 }
 
-// splitAt adds a state of computing in parts: within kernels it is overlapped. It returns the kernels that end later.
+// splitAt adds a state of computing in parts: within kernels it is Overlap. It returns the kernels that end later.
 func splitAt(kernels []trace.Span, x overlap.State, add func(overlap.State)) (later []trace.Span) {
 	part := func(end trace.Time, is overlap.Is) {
 		if x.Start < end {

@@ -85,5 +85,5 @@ func (w Window) inside(bounds Window) Window {
 	return w
 }
 
-// Bounds is the window that shows the whole axis.
-func (t *Timeline) Bounds() Window { return Window{t.Start, t.End} }
+// Bounds is the window that shows the whole axis, of a Figure 11 until the slowest rank's end.
+func (t *Timeline) Bounds() Window { return Window{t.Start, t.End + t.Late} }

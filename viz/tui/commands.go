@@ -25,8 +25,8 @@ func groups() []group {
 		{"Time", []command{
 			{[]string{"w", "W", "+", "="}, "zoom in", func(m *model) { m.zoom(0.6) }},
 			{[]string{"s", "S", "-", "_"}, "zoom out", func(m *model) { m.zoom(1 / 0.6) }},
-			{[]string{"a", "A", "h", "Left"}, "pan left", func(m *model) { m.pan(-0.2) }},
-			{[]string{"d", "D", "l", "Right"}, "pan right", func(m *model) { m.pan(0.2) }},
+			{[]string{"a", "Left", "A", "h"}, "pan left", func(m *model) { m.pan(-0.2) }},
+			{[]string{"d", "Right", "D", "l"}, "pan right", func(m *model) { m.pan(0.2) }},
 			{[]string{"0"}, "show all", func(m *model) { m.fit(false) }},
 			{[]string{"f", "F", "z", "Z"}, "fit the selection", func(m *model) { m.fit(true) }},
 			{[]string{"Home"}, "start of the axis", func(m *model) { p := m.page(); p.pan(p.bounds.From - p.window.From) }},
@@ -56,7 +56,7 @@ func groups() []group {
 			{[]string{"Esc"}, "forget selection and search", (*model).escape},
 		}},
 		{"Read", []command{
-			{[]string{"C"}, "critical path; ] and [ follow it", (*model).toggleCritical},
+			{[]string{"C"}, "critical path; ] [ L go along it", (*model).toggleCritical},
 			{[]string{"m"}, "measure from the selection", (*model).pin},
 			{[]string{"t", "T"}, "statistics, from a mark or in view", func(m *model) { m.stats = !m.stats }},
 			{[]string{"i"}, "details", func(m *model) { m.details = !m.details }},

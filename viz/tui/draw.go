@@ -171,6 +171,9 @@ func (m *model) drawRows(c canvas, p *page, r regions) {
 			c.drawBar(&m.bars[i], r.labels, y+below)
 		}
 		m.drawRow(c, p, r, y, row, &m.bars[i], first+i == p.cursor)
+		if x := p.window.Cell(p.t.End, r.cells()); p.t.Late > 0 && x > 0 && x < r.cells() {
+			c.Put(r.labels+x, y, c.bar(), c.strong()) // the kernel's end, before that of the slowest rank
+		}
 	}
 }
 
@@ -236,10 +239,10 @@ func (p *page) sums(width int) int {
 	return 19
 }
 
-// summed is what a row's lanes computed, stored or put, and waited, of the time of the figure.
+// summed is what a row's lanes computed, stored or put, and waited, of the time of the figure's kernel.
 func (p *page) summed(row int) string {
-	tally := p.t.Tally(row, p.bounds.From, p.bounds.To)
-	whole := float64(p.bounds.Len()) * float64(max(1, p.t.Rows[row].Lanes))
+	tally := p.t.Tally(row, p.t.Start, p.t.End)
+	whole := float64(p.t.End-p.t.Start) * float64(max(1, p.t.Rows[row].Lanes))
 	var of [3]trace.Time
 	for _, class := range layout.Classes() {
 		if i := class.Ink().Sum; i > 0 {

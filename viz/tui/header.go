@@ -66,7 +66,11 @@ func (m *model) tabsOf(style tabStyle, x int) []tab {
 		}
 		name := []rune(clean(nameOf(v)))
 		if len(name) > room && room > 0 {
-			name = []rune(string(name[:room-1]) + m.theme.ellipsis())
+			end := 0
+			if strings.ContainsRune(string(name), '/') { // paths of captures often differ in their ends
+				end = (room - 1) / 2
+			}
+			name = []rune(string(name[:room-1-end]) + m.theme.ellipsis() + string(name[len(name)-end:]))
 		}
 		if room > 0 {
 			words = append(words, string(name))

@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +16,12 @@ func TestCriticalPathOverlay(t *testing.T) {
 	m := newModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
 	plain := strings.Join(simulated(t, m, 100, 30), "\n")
 	press(m, "C")
-	if want := "critical path: "; !strings.HasPrefix(m.message, want) {
+	if want := "critical path: "; !strings.HasPrefix(m.message, want) || !strings.Contains(m.message, "; L lists the longest ") {
 		t.Fatalf("message %q", m.message)
+	}
+	length := func(h selection) trace.Time { return m.page().t.Span(h.row, h.span).Dur() }
+	if hits := m.page().hits; len(hits) < 2 || !slices.IsSortedFunc(hits, func(a, b selection) int { return cmp.Compare(length(b), length(a)) }) {
+		t.Errorf("the longest work on the path is not listed: %v", hits)
 	}
 	lines := simulated(t, m, 100, 30)
 	screen := strings.Join(lines, "\n")
@@ -118,6 +124,64 @@ func TestSmallTerminals(t *testing.T) {
 			if r := m.regions(); r.rows.h < 3 {
 				t.Errorf("%v: %d rows after %q", size, r.rows.h, c.keys)
 			}
+		}
+	}
+}
+
+// A search goes to a hit on the cursor's rank, leaves out ranges that have kernels' names, and says while it is typed what it finds.
+func TestSearchOfRank(t *testing.T) {
+	run := capture("moe", 1000)
+	for i := range run.Spans { // a range of the name of a kernel
+		if s := &run.Spans[i]; s.Kind == trace.Marker {
+			s.Name = run.Spans[slices.IndexFunc(run.Spans, func(s trace.Span) bool { return s.Kind == trace.Collective })].Name
+		}
+	}
+	m := newModel([]layout.View{{Run: run}}, Options{Colors: 256})
+	for m.page().t.Rows[m.page().row()].Rank != 1 {
+		press(m, "j")
+	}
+	press(m, "/ A l l R e d u c e")
+	if screen := strings.Join(simulated(t, m, 100, 30), "\n"); !strings.Contains(screen, "/AllReduce   ncclDevKernel_AllReduce") {
+		t.Errorf("no name while typing:\n%s", screen)
+	}
+	press(m, "Enter")
+	p := m.page()
+	if at := p.t.Rows[p.sel.row]; at.Rank != 1 || len(p.hits) != 2 {
+		t.Errorf("%d hits, the first on %s", len(p.hits), p.t.Path(p.sel.row))
+	}
+}
+
+// What does not fit of a path is left out in its middle, of other names at the end.
+func TestHeaderCutsPaths(t *testing.T) {
+	for name, want := range map[string]string{
+		"real/h200x2/traces/h200x2_ddp_hf_llama_bucket_mb25_overlapTrue": "1 real/h200x2/traces/h200x2_ddp_…llama_bucket_mb25_overlapTrue",
+		strings.Repeat("reshard_after_forward=False ", 3):                "1 reshard_after_forward=False reshard_after_forward=False res…",
+	} {
+		m := newModel([]layout.View{{Run: capture("moe", 1000), Name: name}}, Options{Colors: 256})
+		if line := simulated(t, m, 120, 30)[0]; !strings.Contains(line, want) {
+			t.Errorf("header %q, want %q", line, want)
+		}
+	}
+}
+
+// Comparing one run alone says how to get another.
+func TestCompareOneRun(t *testing.T) {
+	m := newModel(both()[:1], Options{Colors: 256, Choices: []Time{{Name: "bulk", Strategy: "bulk"}}})
+	if press(m, "x"); !strings.HasSuffix(m.message, "the key : lists what to replay beside it") {
+		t.Errorf("message %q", m.message)
+	}
+}
+
+// The difference of a measured and a simulated run says which is which: the error of the model is in it.
+func TestDifferenceSaysWhatIsSimulated(t *testing.T) {
+	for _, simulated2 := range []bool{false, true} {
+		views := both()
+		views[1].Run.Simulated = simulated2
+		m := newModel(views, Options{Colors: 256})
+		press(m, "x t")
+		screen := strings.Join(simulated(t, m, 120, 40), "\n")
+		if strings.Contains(screen, "; 1 as measured, 2 as simulated") != simulated2 || !strings.Contains(screen, "1: count") {
+			t.Errorf("simulated %v:\n%s", simulated2, screen)
 		}
 	}
 }

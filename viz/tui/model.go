@@ -18,56 +18,88 @@ type model struct {
 	theme theme
 	keys  map[string]*command
 
-	tab      int     // which run is shown
-	together bool    // all runs on one axis instead
-	figure   bool    // Figure 11 instead of lanes
-	pages    []*page // by tab; the last shows all runs. nil until first shown
-	figures  []*page // by tab, of workgroups; the last shows all runs
-	chosen   layout.Figure
-	parts    []layout.Part // that workgroups are compared on; none: Figure 11
-	part     int
-	window   layout.Window // of all pages that are no figures
-	close    layout.Window // of the pages that compare a part
-
-	width, height int  // of the surface last drawn on
-	suspends      bool // there is a shell to go back to
-	details       bool
-	hits          bool // the list of hits instead of details
-	full          bool // names in full in the details
-	stats         bool // statistics of the range instead of details
-	overview      bool // of the whole axis, when the window is a part of it
-	marks         bool
-	markKinds     [layout.NumMarks]bool // marks that are drawn in this frame
-	help          bool
-	helpPage      int // of helpPages
-	helpPages     int
-	prompt        *prompt
-	message       string      // until the next key
-	effect        effect      // of the event at hand
-	past          []moved     // windows to go back to, the last one last
-	undone        bool        // the event was an undo
-	strategy      string      // what was replayed, for addresses
-	verdict       string      // below the header
-	times         []Time      // by view, in its tab
-	choices       []Time      // that the list of ":" has
-	touched       bool        // there was input
-	pinned        *trace.Time // a time to measure from
-	drag          *drag
-	facts         facts                 // of the selection
-	edges         map[*trace.Run]*edges // of runs in which one was followed
-	critical      bool                  // the critical path is drawn
-	paths         map[*trace.Run]*path  // of runs for which it was
+	tab      int  // which run is shown
+	together bool // all runs on one axis instead
+	comparing
+	pages  []*page       // by tab; the last shows all runs. nil until first shown
+	window layout.Window // of all pages that are no figures
+	area
+	panels
+	prompt  *prompt
+	message string // until the next key
+	effect  effect // of the event at hand
+	history
+	answer
+	touched bool        // there was input
+	pinned  *trace.Time // a time to measure from
+	drag    *drag
+	following
 
 	bars []bar // of the rows on the screen; kept for their memory
+}
+
+// A history is the windows to go back to.
+type history struct {
+	past   []moved // windows to go back to, the last one last
+	undone bool    // the event was an undo
+}
+
+// following is what is known of the selection, and where arrows from it were followed.
+type following struct {
+	facts    facts                 // of the selection
+	edges    map[*trace.Run]*edges // of runs in which one was followed
+	critical bool                  // the critical path is drawn
+	paths    map[*trace.Run]*path  // of runs for which it was
+}
+
+// panels are what is shown beside the rows of the window.
+type panels struct {
+	details   bool
+	hits      bool // the list of hits instead of details
+	full      bool // names in full in the details
+	stats     bool // statistics of the range instead of details
+	overview  bool // of the whole axis, when the window is a part of it
+	marks     bool
+	markKinds [layout.NumMarks]bool // marks that are drawn in this frame
+	help      bool
+	helpPage  int // of helpPages
+	helpPages int
+}
+
+// comparing is the comparison of workgroups.
+type comparing struct {
+	figure  bool    // Figure 11 instead of lanes
+	figures []*page // by tab, of workgroups; the last shows all runs
+	chosen  layout.Figure
+	parts   []layout.Part // that workgroups are compared on; none: Figure 11
+	part    int
+	close   layout.Window // of the pages that compare a part
+}
+
+// An answer is what was replayed, and what is said of it.
+type answer struct {
+	strategy string // what was replayed, for addresses
+	verdict  string // below the header
+	times    []Time // by view, in its tab
+	choices  []Time // that the list of ":" has
+}
+
+// An area is where the model is drawn.
+type area struct {
+	width    int
+	height   int
+	suspends bool // there is a shell to go back to
 }
 
 // newModel starts on the first run, at its work. Views must not be empty.
 func newModel(views []layout.View, o Options) *model {
 	m := &model{
 		views: layout.Indexed(views), theme: theme{colors: o.Colors, ascii: o.ASCII},
-		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
-		strategy: o.Strategy, verdict: o.Verdict, times: o.Times, choices: o.Choices, stats: o.Stats,
-		suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
+		pages:     make([]*page, len(views)+1),
+		comparing: comparing{figures: make([]*page, len(views)+1), parts: o.Parts},
+		answer:    answer{strategy: o.Strategy, verdict: o.Verdict, times: o.Times, choices: o.Choices},
+		panels:    panels{details: true, overview: true, marks: true, stats: o.Stats},
+		area:      area{width: 80, height: 24, suspends: o.Suspend != nil},
 	}
 	if o.Figure != nil {
 		m.chosen, m.figure, m.parts = *o.Figure, true, nil
@@ -253,6 +285,9 @@ func (m *model) compare() {
 	m.figure = m.figure && len(m.parts) > 0
 	if len(m.views) == 1 {
 		m.message = "there is one run only"
+		if len(m.choices) > 0 {
+			m.message += ": the key : lists what to replay beside it"
+		}
 	}
 }
 

@@ -197,7 +197,7 @@ func TestMessages(t *testing.T) {
 		{"/ m m Enter N", "4 of 4"},
 		{": 5 k Enter", `time "5 k" (write one like 12.5 ms)`},
 		{": 9 s Enter", "9 s is outside 0 ns – 480 µs"},
-		{"v", "rank 0 has no workgroups (view a *_wg_trace.csv, or a replay that records them)"},
+		{"v", "rank 0 has no workgroups: overlapse replay TRACE -o out --rank 0, then view out; or view a *_wg_trace.csv"},
 		{"m", "select a slice to measure from (Enter)"},
 		{"]", "select a call, a kernel or a wait first (Enter)"},
 		{"j Enter ]", "the run does not say what waited for it"},

@@ -130,6 +130,9 @@ func (m *model) drawStatus(c canvas, p *page, r regions) {
 	if m.prompt != nil {
 		x := c.text(0, r.status.y, r.width-1, m.prompt.sign+m.prompt.text, c.plain())
 		c.Put(x, r.status.y, " ", c.cursor())
+		if m.prompt.sign == "/" && m.prompt.text != "" {
+			c.text(x+3, r.status.y, r.width-1, p.named(m.prompt.text), c.faint())
+		}
 		return
 	}
 	if m.message != "" {

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -59,9 +60,37 @@ func (m *model) toggleCritical() {
 		m.message, m.critical = "the run has no device work", false
 		return
 	}
-	share := func(t trace.Time) float64 { return 100 * float64(t) / float64(p.Total) }
-	m.message = fmt.Sprintf("critical path: %d steps; compute %.0f %%, communication %.0f %%, copies %.0f %%, flags %.0f %%",
-		len(p.Steps), share(p.Compute), share(p.Collective), share(p.Copy), share(p.Flag))
+	m.message = fmt.Sprintf("critical path: %d steps", len(p.Steps))
+	for i, part := range []trace.Time{p.Compute, p.Collective, p.Copy, p.Flag} {
+		if share := 100 * float64(part) / float64(p.Total); share >= 0.5 {
+			m.message += fmt.Sprintf(", %s %.0f %%", [...]string{"compute", "communication", "copies", "waiting for flags"}[i], share)
+		}
+	}
+	m.listLongest(p)
+}
+
+// mostListed is how many steps of the critical path are listed.
+const mostListed = 10
+
+// listLongest makes the longest work on the path the list of hits.
+func (m *model) listLongest(p *path) {
+	pg, view := m.page(), m.tab
+	if !m.together {
+		view = 0
+	}
+	longest := slices.Clone(p.work)
+	slices.SortStableFunc(longest, func(a, b int) int {
+		return cmp.Compare(p.Steps[b].End-p.Steps[b].Start, p.Steps[a].End-p.Steps[a].Start)
+	})
+	pg.hits, pg.hit, pg.sought = nil, 0, ""
+	for _, at := range longest[:min(mostListed, len(longest))] {
+		if row := pg.t.RowOf(view, p.Steps[at].Span); row != trace.None {
+			pg.hits = append(pg.hits, selection{row, p.Steps[at].Span})
+		}
+	}
+	if n := len(pg.hits); n > 1 {
+		m.message += fmt.Sprintf("; L lists the longest %d, n goes to them", n)
+	}
 }
 
 // in reports whether steps touch [from, to) of the run's time, and whether work does.

@@ -73,7 +73,7 @@ const legendLines = 3
 
 // print writes the axis, the rows of a page, and a legend.
 func (o Options) print(out *bufio.Writer, p *page, width int) {
-	m := &model{theme: theme{ascii: o.ASCII}, marks: true, width: width, height: len(p.visible) + 1 + legendLines}
+	m := &model{theme: theme{ascii: o.ASCII}, panels: panels{marks: true}, area: area{width: width, height: len(p.visible) + 1 + legendLines}}
 	p.cursor, p.top = -1, 0
 	var cells tcell.CellBuffer
 	cells.Resize(m.width, m.height)

@@ -35,7 +35,7 @@ func TestPrint(t *testing.T) {
 func TestPrintWithoutWorkgroups(t *testing.T) {
 	var out bytes.Buffer
 	err := Print(&out, both(), 80, Options{Figure: &layout.Figure{}})
-	const want = "captured: rank 0 has no workgroups (view a *_wg_trace.csv, or a replay that records them)"
+	const want = "captured: rank 0 has no workgroups: overlapse replay TRACE -o out --rank 0, then view out; or view a *_wg_trace.csv"
 	if err == nil || err.Error() != want || out.Len() > 0 {
 		t.Errorf("error %v, want %s; wrote %q", err, want, out.String())
 	}

@@ -84,23 +84,34 @@ func (m *model) goTo(text string) {
 
 // search finds the spans whose name or operator matches the regular expression in any case, or
 // contains it if it is none, in order of time, and goes to the first from the window's
-// start on. Empty text clears the hits.
+// start on, on the rank of the cursor if there is one. Empty text clears the hits.
 func (m *model) search(text string) {
 	p := m.page()
 	p.hits, p.hit, p.sought = nil, 0, text
 	if text == "" {
 		return
 	}
-	p.hits = find(p.t, pattern(text))
+	p.hits = kernelsFirst(p.t, find(p.t, pattern(text)))
 	if len(p.hits) == 0 {
 		m.message = fmt.Sprintf("no name or operator matches %q", clean(text))
 		return
 	}
-	at, _ := slices.BinarySearchFunc(p.hits, p.window.From, func(s selection, t trace.Time) int {
+	rank := p.t.Rows[p.row()].Rank
+	from, _ := slices.BinarySearchFunc(p.hits, p.window.From, func(s selection, t trace.Time) int {
 		from, _ := p.times(s)
 		return cmp.Compare(from, t)
 	})
-	m.goToHit(at % len(p.hits))
+	here := slices.IndexFunc(p.hits[from:], func(s selection) bool { return p.t.Rows[s.row].Rank == rank })
+	m.goToHit((from + max(0, here)) % len(p.hits))
+}
+
+// kernelsFirst leaves out hits on ranges that name kernels, where kernels are hit: they have the same names and times.
+func kernelsFirst(t *layout.Timeline, hits []selection) []selection {
+	on := func(s selection) trace.LaneKind { return t.Run(s.row).Lanes[t.Rows[s.row].Lane].Kind }
+	if !slices.ContainsFunc(hits, func(s selection) bool { return on(s) == trace.Queue }) {
+		return hits
+	}
+	return slices.DeleteFunc(hits, func(s selection) bool { return on(s) == trace.Annotation })
 }
 
 // pattern is a regular expression in any case, or the text itself if it is none.
@@ -167,6 +178,26 @@ func find(t *layout.Timeline, expr *regexp.Regexp) []selection {
 			cmp.Compare(a.row, b.row), cmp.Compare(a.span, b.span))
 	})
 	return hits
+}
+
+// named says which names of the page's runs a search would match, while it is typed.
+func (p *page) named(text string) string {
+	expr, names := pattern(text), []string{}
+	for _, view := range p.t.Views {
+		for _, name := range view.Run.Names {
+			if name = trace.Short(name); expr.MatchString(name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	switch n := len(names); n {
+	case 0:
+		return "no name matches"
+	case 1:
+		return clean(names[0])
+	default:
+		return fmt.Sprintf("%d names: %s", n, clean(strings.Join(names[:min(n, 8)], ", ")))
+	}
 }
 
 // hit goes to the next or the previous hit from the selection.

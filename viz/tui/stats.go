@@ -94,6 +94,9 @@ func (m *model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 	if at.Rank != trace.None {
 		whose, n = fmt.Sprintf("rank %d", p.t.Run(0).RankID(at.Rank)), 1
 	}
+	if !p.t.Views[0].Run.Simulated && p.t.Views[1].Run.Simulated { // the model's own error is in the difference
+		whose += "; 1 as measured, 2 as simulated"
+	}
 	type both struct {
 		layout.Stat
 		count [2]int

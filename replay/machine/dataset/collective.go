@@ -72,7 +72,7 @@ var coRuns = [len(machine.CoRunNames)]struct{ key, name string }{
 }
 
 // coRunLaw is the slowdown of collectives alongside a kind of compute: a factor K of
-// Library.Slowdown an operation and, alongside the matrix library's GEMMs, the latency that is
+// Library.CoRun an operation and, alongside the matrix library's GEMMs, the latency that is
 // added once.
 //
 // Rows with kernel have the time of the collective's kernel from the arrival of its last
@@ -96,7 +96,7 @@ func coRunLaw(n machine.CoRunKind) law {
 		need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
 		rows: func(c *calibration) []Row { return c.alongside(n) },
 		predict: func(c *calibration, r *Row) (predicted, measured float64) {
-			alone, of, waited := c.alone(r), c.m.Library.Of(r.Workload.Op()), 0.0
+			alone, of, waited := c.alone(r), c.m.Library.Of(r.Workload.op()), 0.0
 			if q := c.waitOf(n, r); q != nil {
 				waited = q.Value
 			}
@@ -106,7 +106,7 @@ func coRunLaw(n machine.CoRunKind) law {
 	}
 	l.beside = func(c *calibration, r *Row) *machine.Quantity { return c.waitOf(n, r) }
 	l.reads = func(key string, r *Row) bool { // a latency shows in small collectives
-		return strings.Contains(key, "."+r.Workload.Op().String()+".") &&
+		return strings.Contains(key, "."+r.Workload.op().String()+".") &&
 			(r.Workload.Bytes <= smallBytes || !strings.HasSuffix(key, "latency"))
 	}
 	l.ways = []way{
@@ -138,9 +138,9 @@ const smallBytes = 32 << 20
 // alone is what the collective of a row alongside compute takes alone, in seconds.
 func (c *calibration) alone(r *Row) float64 { return number(r, "alone_us")*1e-6 - c.timing(r) }
 
-// channelShare is x^q of Library.Slowdown.
+// channelShare is x^q of Library.CoRun.
 func (c *calibration) channelShare(n machine.CoRunKind, r *Row) float64 {
-	op := r.Workload.Op()
+	op := r.Workload.op()
 	x := c.m.Library.Of(op).InChannels(op, number(r, "world"), channelsOf(&c.m.Library, r), number(r, "bytes")) / c.alone(r)
 	return math.Pow(min(1, x), n.Exponent())
 }

@@ -18,7 +18,7 @@ func TestTimeAgainstRows(t *testing.T) {
 		if r.Workload.Kind != "collective" || r.Strategy != "isolated" || r.Us*1e-6 < hostBound {
 			continue
 		}
-		op := r.Workload.Op()
+		op := r.Workload.op()
 		got := m.Library.Time(op, r.Workload.Bytes, r.World, r.Params.Channels) + m.Launch.Timing.Value
 		e := off(got, r.Us*1e-6)
 		if e > 0.2 {
@@ -74,7 +74,7 @@ func TestSlowdownAgainstRows(t *testing.T) {
 		if !ok {
 			continue
 		}
-		got := m.Library.Slowdown(r.Workload.Op(), r.Workload.Bytes, r.World, r.Params.Channels, machine.CoRunner{Kind: n, Load: 1})
+		got := machinetest.Slowdown(&m.Library, r.Workload.op(), r.Workload.Bytes, r.World, r.Params.Channels, machine.CoRunner{Kind: n, Load: 1})
 		errors[n] = append(errors[n], off(got, r.Us/r.Params.AloneUs))
 	}
 	for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {

@@ -23,7 +23,7 @@ func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []Ro
 			for _, channels := range []int{4, 8, 16, 24} {
 				for _, bytes := range []int64{32 << 20, 128 << 20} {
 					alone := m.Library.Time(op, bytes, 4, channels)
-					slow := m.Library.Slowdown(op, bytes, 4, channels, machine.CoRunner{Kind: machine.CoRunKind(kind), Load: 1})
+					slow := machinetest.Slowdown(&m.Library, op, bytes, 4, channels, machine.CoRunner{Kind: machine.CoRunKind(kind), Load: 1})
 					r := Row{
 						ID: fmt.Sprint(strategy, op, channels, bytes), World: 4, Strategy: strategy, Line: len(rows) + 1,
 						Us:       (alone*slow + wait) * (1 + noise*rng.NormFloat64()) * 1e6,

@@ -184,14 +184,22 @@ func (d *Dataset) read(index string) error {
 	return errors.Join(errs...)
 }
 
+// OpenRows reads a file of rows as a dataset of one set, which has no name. Traces are relative to the file's folder.
+func OpenRows(file string) (*Dataset, error) {
+	d := &Dataset{Dir: filepath.Dir(file), Sets: []Set{{File: filepath.Base(file)}}}
+	return d, d.readSet(&d.Sets[0])
+}
+
 func (d *Dataset) readSet(s *Set) error {
 	name := d.Path(s, filepath.Base(s.File))
 	f, err := guard.Open(name)
 	if err != nil {
-		return &trace.SyntaxError{File: name, Msg: "cannot read rows", Err: cause(err)}
+		return &trace.SyntaxError{
+			File: name, Msg: cause(err).Error(), Cure: "give measured rows, one JSON object per line; samples/capture writes them",
+		}
 	}
 	defer f.Close()
-	s.Rows, err = ReadRows(f, name)
+	s.Rows, err = readRows(f, name)
 	return err
 }
 

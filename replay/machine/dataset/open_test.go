@@ -51,7 +51,7 @@ func TestOpenRepository(t *testing.T) {
 	if rows < 3000 || splits[Calibrate] == 0 || splits[Develop] == 0 {
 		t.Errorf("%d rows, sets by split %v", rows, splits)
 	}
-	const most = 41_500_000
+	const most = 42_300_000 // with the other samples below the 44 MB of .ci/run
 	if bytes > most {
 		t.Errorf("%d bytes, more than %d", bytes, most)
 	}

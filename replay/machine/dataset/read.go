@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 const (
@@ -20,15 +20,12 @@ const (
 	knownKeys = "see the schema in samples/measurements/README.md"
 )
 
-// ReadRows reads a file of rows, one JSON object a line; empty lines are skipped.
+// readRows reads a file of rows, one JSON object a line; empty lines are skipped.
 // Errors are *trace.SyntaxError with the line, all of them joined; the good rows
 // are returned with them. Unknown and repeated keys are errors.
-func ReadRows(r io.Reader, file string) ([]Row, error) {
+func readRows(r io.Reader, file string) ([]Row, error) {
 	var rows []Row
-	var errs []error
-	fail := func(line int, cure, msg string) {
-		errs = append(errs, &trace.SyntaxError{File: file, Pos: int64(line), Unit: "line", Msg: msg, Cure: cure})
-	}
+	errs := machine.Errors{File: file}
 	ids := map[string]int{}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -41,24 +38,24 @@ func ReadRows(r io.Reader, file string) ([]Row, error) {
 		}
 		row := Row{File: file, Line: n}
 		if msg, cure := decode(text, &row); msg != "" {
-			fail(n, cure, msg)
+			errs.FailLine(n, cure, "%s", msg)
 			continue
 		}
 		if err := row.check(); err != nil {
-			fail(n, "", err.Error())
+			errs.FailLine(n, "", "%v", err)
 			continue
 		}
 		if first, twice := ids[row.ID]; twice {
-			fail(n, "give every row an id of its own", fmt.Sprintf("id %q is on line %d already", row.ID, first))
+			errs.FailLine(n, "give every row an id of its own", "id %q is on line %d already", row.ID, first)
 			continue
 		}
 		ids[row.ID] = n
 		rows = append(rows, row)
 	}
 	if err := lines.Err(); err != nil {
-		fail(n+1, "", err.Error())
+		errs.FailLine(n+1, "", "%v", err)
 	}
-	return rows, errors.Join(errs...)
+	return rows, errs.Err()
 }
 
 // decode reads one row. It returns the error message with a remedy, or "".

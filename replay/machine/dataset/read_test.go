@@ -11,7 +11,7 @@ import (
 const goodRow = `{"id": "c1", "machine": "h200x4", "world": 4, "workload": {"kind": "collective", "collective": "all_reduce", "bytes": 4096}, "strategy": "isolated", "params": {"channels": 4}, "us": 28.5, "min_us": 25, "max_us": 57}`
 
 func TestReadRows(t *testing.T) {
-	rows, err := ReadRows(strings.NewReader(goodRow+"\n\n  \n"+strings.Replace(goodRow, "c1", "c2", 1)), "a.jsonl")
+	rows, err := readRows(strings.NewReader(goodRow+"\n\n  \n"+strings.Replace(goodRow, "c1", "c2", 1)), "a.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestReadRows(t *testing.T) {
 		t.Fatalf("got %+v", rows)
 	}
 	r := rows[0]
-	if r.World != 4 || r.Workload.Op() != trace.AllReduce || r.Workload.Bytes != 4096 || r.Params.Channels != 4 || r.Us != 28.5 {
+	if r.World != 4 || r.Workload.op() != trace.AllReduce || r.Workload.Bytes != 4096 || r.Params.Channels != 4 || r.Us != 28.5 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -53,7 +53,7 @@ func TestReadRowsErrors(t *testing.T) {
 		{edit(`"us": 28.5`, `"us": 28.5, "us": 3`), `a.jsonl:line 1: key "us" stands twice`},
 		{`{"id": 3}`, "a.jsonl:line 1: id: not a string (each line is one JSON object: id, machine, world, workload, strategy, params, us, min_us, max_us)"},
 	} {
-		_, err := ReadRows(strings.NewReader(c.text), "a.jsonl")
+		_, err := readRows(strings.NewReader(c.text), "a.jsonl")
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s:\ngot  %v\nwant %s", c.text, err, c.want)
 		}
@@ -62,7 +62,7 @@ func TestReadRowsErrors(t *testing.T) {
 
 // A bad line does not hide the good ones.
 func TestReadRowsKeepsGoodRows(t *testing.T) {
-	rows, err := ReadRows(strings.NewReader("{\n"+goodRow+"\nnull"), "a.jsonl")
+	rows, err := readRows(strings.NewReader("{\n"+goodRow+"\nnull"), "a.jsonl")
 	if len(rows) != 1 {
 		t.Errorf("%d rows", len(rows))
 	}
@@ -76,7 +76,7 @@ func FuzzReadRows(f *testing.F) {
 	f.Add("null\n{}\n[")
 	f.Fuzz(func(t *testing.T, s string) {
 		lines := int64(strings.Count(s, "\n") + 2)
-		_, err := ReadRows(strings.NewReader(s), "f")
+		_, err := readRows(strings.NewReader(s), "f")
 		var se *trace.SyntaxError
 		if errors.As(err, &se) && (se.Pos < 1 || se.Pos > lines) {
 			t.Errorf("line %d of %d", se.Pos, lines)

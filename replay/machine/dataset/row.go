@@ -11,7 +11,7 @@
 //	fit.go        where the errors of a law are least
 //	gemm.go       the laws: GEMMs, with tiles.go; clock.go; collective.go
 //
-// [ReadRows] reads one file of rows, for example a user's measurements. [Open] reads an
+// [OpenRows] reads one file of rows, for example a user's measurements. [Open] reads an
 // index, verifies the checksum of every listed file and reads all rows. Errors are
 // *trace.SyntaxError with file and line. Both functions report all errors of their input.
 package dataset
@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -113,15 +114,16 @@ type Layers struct {
 	Filter int64 `json:"filter,omitempty"` // side of a square
 }
 
-// Op is the collective operation, or UnknownOp.
-func (w Workload) Op() trace.CollectiveOp {
+// op is the collective operation, or UnknownOp.
+func (w Workload) op() trace.CollectiveOp {
 	op, _ := trace.ParseCollectiveOp(w.Collective)
 	return op
 }
 
 // Params are how a run was made. Fields that it does not use are zero.
 type Params struct {
-	Tokens []int64 `json:"tokens,omitempty"` // of steps: those of the captured batch, and of the measured one
+	Tokens     []int64 `json:"tokens,omitempty"`     // of steps: those of the captured batch, and of the measured one
+	Iterations int     `json:"iterations,omitempty"` // of the loop of which Us is one; 0: no loop
 
 	Settings
 	State
@@ -129,28 +131,44 @@ type Params struct {
 	Alongside
 }
 
-// Settings are those of a strategy and of its loop.
+// Settings are those of a strategy, in the order in which a row's name has them.
 type Settings struct {
-	Channels     int     `json:"channels,omitempty"` // 0: the library's choice
 	Chunks       int     `json:"chunks,omitempty"`
-	Iterations   int     `json:"iterations,omitempty"`
-	Programs     int     `json:"programs,omitempty"` // workgroups of a compiled kernel
-	Tiles        int     `json:"tiles,omitempty"`    // stored by each program
+	Channels     int     `json:"channels,omitempty"`      // 0: the library's choice
+	Programs     int     `json:"programs,omitempty"`      // workgroups of a compiled kernel
+	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
+	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
+	Schedule     string  `json:"schedule,omitempty"`      // pipelines: order of the micro-batches on each stage
+	Microbatches int     `json:"microbatches,omitempty"`  // pipelines: micro-batches of a step
+	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
+	Carrier      string  `json:"carrier,omitempty"`       // what moves the bytes of gathers
+	Sums         string  `json:"sums,omitempty"`          // the same of reduce-scatters and all-reduces
+	ScatterGroup string  `json:"scatter_group,omitempty"` // own: reduce-scatters have a communicator of their own
+	Copies       string  `json:"copies,omitempty"`        // ahead: copies from the host on a stream of their own
+	Order        string  `json:"order,omitempty"`
+	Policy       string  `json:"policy,omitempty"`
+	Impl         string  `json:"impl,omitempty"`
 	CommPriority bool    `json:"comm_priority,omitempty"`
 	OwnPriority  bool    `json:"compute_priority,omitempty"` // the compute stream before that of collectives
 	LDS          int     `json:"lds,omitempty"`              // KiB of shared memory that each workgroup of compute requests
 	Blocks       int     `json:"blocks,omitempty"`           // workgroups of compute, looping over its tiles; 0: one a tile
-	Order        string  `json:"order,omitempty"`
-	Impl         string  `json:"impl,omitempty"`
-	Policy       string  `json:"policy,omitempty"`
 	Graph        bool    `json:"graph,omitempty"`
-	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
-	Copies       string  `json:"copies,omitempty"`        // ahead: copies from the host on a stream of their own
-	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
-	Carrier      string  `json:"carrier,omitempty"`       // what moves the bytes of collectives
-	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
-	Schedule     string  `json:"schedule,omitempty"`      // pipelines: order of the micro-batches on each stage
-	Microbatches int     `json:"microbatches,omitempty"`  // pipelines: micro-batches of a step
+}
+
+// Text is the settings by name, as text: a number, a word or "on". Those that are left out or off are not among them.
+func (s *Settings) Text() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for f, v := range reflect.ValueOf(s).Elem().Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			value := fmt.Sprint(v)
+			if v.Kind() == reflect.Bool {
+				value = "on"
+			}
+			if !v.IsZero() && !yield(name, value) {
+				return
+			}
+		}
+	}
 }
 
 // A State is that of the GPUs and the host, and what observed them.
@@ -167,6 +185,7 @@ type State struct {
 
 // A Benchmark has the settings and results of single benchmarks.
 type Benchmark struct {
+	Tiles      int       `json:"tiles,omitempty"`       // stored by each program
 	KernelName string    `json:"kernel_name,omitempty"` // the library's
 	Kernels    int       `json:"kernels,omitempty"`     // consecutive kernels
 	Groups     [][]int   `json:"groups,omitempty"`      // groups of CUs that clusters share
@@ -217,7 +236,7 @@ func (r *Row) check() error {
 		return fmt.Errorf("world: %d ranks are not between 1 and %d", r.World, maxWorld)
 	case !(r.Us > 0):
 		return fmt.Errorf("us: %v is no time", r.Us)
-	case r.Workload.Collective != "" && r.Workload.Op() == trace.UnknownOp:
+	case r.Workload.Collective != "" && r.Workload.op() == trace.UnknownOp:
 		return fmt.Errorf("workload.collective: %q is unknown", r.Workload.Collective)
 	case r.Workload.Kind == "gemm" && min(r.Workload.M, r.Workload.N, r.Workload.K) < 1:
 		return errors.New("workload: a gemm has m, n and k from 1 on")

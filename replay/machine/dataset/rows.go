@@ -167,12 +167,12 @@ func benchmark(l *machine.Library, r *Row) string {
 	if w.Kind == "gemm" {
 		return fmt.Sprint(w.Kind, w.M, " ", w.N, " ", w.K)
 	}
-	return fmt.Sprint(w.Kind, w.Op(), " ", r.World, " ", channelsOf(l, r), " ", w.Bytes)
+	return fmt.Sprint(w.Kind, w.op(), " ", r.World, " ", channelsOf(l, r), " ", w.Bytes)
 }
 
 // channelsOf is how many channels a row's collective ran on.
 func channelsOf(l *machine.Library, r *Row) float64 {
-	op := r.Workload.Op()
+	op := r.Workload.op()
 	if r.Params.Channels > 0 {
 		return float64(l.Runs(op, r.Params.Channels))
 	}

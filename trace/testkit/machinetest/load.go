@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Load is Load of a profile that must be good.
@@ -16,6 +17,15 @@ func Load(t testing.TB, name string) machine.Machine {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// Slowdown is the factor of Library.CoRun on the time of a collective, with the latency that it adds.
+func Slowdown(l *machine.Library, op trace.CollectiveOp, bytes int64, ranks, channels int, beside machine.CoRunner) float64 {
+	factor, _, latency := l.CoRun(op, bytes, ranks, channels, beside)
+	if latency == 0 {
+		return factor
+	}
+	return factor + latency/l.Time(op, bytes, ranks, channels)
 }
 
 // Clock is a clock that falls, of round numbers.

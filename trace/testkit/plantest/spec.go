@@ -94,7 +94,7 @@ func (s Spec) link(w *workload.Workload, gemms, comms [][]int32) {
 		op.Span = at[fmt.Sprint(op.Rank, op.Start, op.Kind)]
 	}
 	for step := range s.Steps {
-		c := workload.Collective{Op: s.Op, Seq: int64(step), Bytes: s.Bytes, In: s.Bytes, Out: s.Bytes, Channels: s.Channels, Depart: trace.Infinity}
+		c := workload.Collective{Op: s.Op, Seq: int64(step), Bytes: s.Bytes, In: s.Bytes, Out: s.Bytes, Channels: s.Channels, Times: workload.Times{Depart: trace.Infinity}}
 		p := workload.Pair{Direction: workload.ComputeThenCollective, Collective: int32(step), Step: int32(step)}
 		if s.Reverse {
 			p.Direction = workload.CollectiveThenCompute

@@ -134,7 +134,7 @@ func (s *stepBuilder) collective(op *workload.Op, kind trace.CollectiveOp, name 
 	row := int32(slices.IndexFunc(s.w.Collectives, func(c workload.Collective) bool { return s.w.Ops[c.Members[0]].Name == name }))
 	if row < 0 {
 		row = int32(len(s.w.Collectives))
-		s.w.Collectives = append(s.w.Collectives, workload.Collective{Op: kind, Group: s.group, Seq: int64(row), Bytes: bytes, In: bytes, Out: bytes, Channels: 16, Arrive: op.Start, Depart: op.End})
+		s.w.Collectives = append(s.w.Collectives, workload.Collective{Op: kind, Group: s.group, Seq: int64(row), Bytes: bytes, In: bytes, Out: bytes, Channels: 16, Times: workload.Times{Arrive: op.Start, Depart: op.End}})
 	}
 	c := &s.w.Collectives[row]
 	c.Members = append(c.Members, op.ID)

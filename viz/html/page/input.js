@@ -170,41 +170,45 @@ Object.assign(Timeline.prototype, {
     }));
   },
 
-  // measure shows statistics of what lies in [a, b) on the rows shown, and keeps the range for F.
+  // measure shows statistics of what lies in [a, b) on the rows shown, and keeps the range for F. Two runs stand side by side.
   measure(a, b) {
     this.select(null);
     this.chosen = [a, b];
     const { start, end, kind, name } = this.spans, sums = new Map();
-    for (const line of this.lines) {
-      if (!line.row) continue;
-      for (let i = firstEnding(this.spans, line.row.from, line.row.to, a); i < line.row.to && start[i] < b; i++) {
-        const key = `${line.row.strip ? 0 : 1} ${kind[i]} ${name[i]}`;
+    const runs = [...new Map(this.lines.filter((l) => l.row && !l.row.section.changes).map(({ row: { section } }) => [section.run, section.name]))];
+    const sides = runs.length === 2 ? runs.map(([run]) => run) : [];
+    for (const { row } of this.lines) {
+      if (!row || (sides.length && row.section.changes)) continue;
+      for (let i = firstEnding(this.spans, row.from, row.to, a); i < row.to && start[i] < b; i++) {
+        const key = `${row.strip ? 0 : 1} ${kind[i]} ${name[i]}`, side = Math.max(0, sides.indexOf(row.section.run));
         let s = sums.get(key);
-        if (!s) sums.set(key, (s = { strip: line.row.strip, kind: this.kinds[kind[i]], name: this.captions[name[i]], rows: new Set(), sum: 0, durations: [] }));
-        s.rows.add(line.row);
-        s.sum += Math.min(end[i], b) - Math.max(start[i], a);
-        s.durations.push(end[i] - start[i]);
+        if (!s) {
+          s = { name: (row.strip ? "ranks: " : "") + (this.captions[name[i]] || this.kinds[kind[i]].label), strip: !!row.strip, rows: new Set(), durations: [[], []], sum: [0, 0] };
+          sums.set(key, s);
+        }
+        s.rows.add(row);
+        s.sum[side] += Math.min(end[i], b) - Math.max(start[i], a);
+        s.durations[side].push(end[i] - start[i]);
       }
     }
-    const all = [...sums.values()].sort((x, y) => !!y.strip - !!x.strip || y.sum - x.sum);
-    const table = document.createElement("table"), head = table.createTHead().insertRow();
-    for (const text of ["", "count", "time", "share of its rows", "median", "90 %", "longest"]) {
-      const th = document.createElement("th");
-      th.textContent = text;
-      if (text) th.className = "number";
-      head.append(th);
-    }
+    const size = ({ sum: [one, other] }) => (sides.length ? Math.abs(other - one) : one);
+    const all = [...sums.values()].sort((x, y) => y.strip - x.strip || size(y) - size(x));
+    const table = document.createElement("table");
+    const add = (row, texts, head) => texts.forEach((text, i) => {
+      const cell = row.appendChild(document.createElement(head ? "th" : "td"));
+      cell.textContent = text;
+      if (i) cell.className = "number";
+    });
+    add(table.createTHead().insertRow(), sides.length
+      ? ["", ...runs.flatMap(([, run]) => [`${run}: count`, "time"]), "difference"]
+      : ["", "count", "time", "share of its rows", "median", "90 %", "longest"], true);
     const body = table.createTBody();
-    for (const s of all.slice(0, 40)) {
-      s.durations.sort((x, y) => x - y);
-      const at = (q) => time(s.durations[Math.floor((s.durations.length - 1) * q)]);
-      const row = body.insertRow();
-      const share = ((100 * s.sum) / ((b - a) * s.rows.size)).toFixed(1) + " %";
-      [(s.strip ? "ranks: " : "") + (s.name || s.kind.label), s.durations.length, time(s.sum), share, at(0.5), at(0.9), at(1)].forEach((text, i) => {
-        const cell = row.insertCell();
-        cell.textContent = text;
-        if (i) cell.className = "number";
-      });
+    for (const { name, rows, sum, durations } of all.slice(0, 40)) {
+      const [only] = durations, at = (q) => time(only[Math.floor((only.length - 1) * q)]), by = sum[1] - sum[0];
+      only.sort((x, y) => x - y);
+      add(body.insertRow(), sides.length
+        ? [name, ...[0, 1].flatMap((side) => [durations[side].length, time(sum[side])]), (by > 0 ? "+" : "") + time(by)]
+        : [name, only.length, time(sum[0]), `${((100 * sum[0]) / ((b - a) * rows.size)).toFixed(1)} %`, at(0.5), at(0.9), at(1)]);
     }
     const title = document.createElement("b");
     title.textContent = `${time(b - a)} from ${time(a)} to ${time(b)} (F zooms to it)`;

@@ -83,11 +83,28 @@ class Controls {
       box.value = run;
       box.dataset.name = key;
       box.defaultChecked = box.checked;
+      box.parentElement.classList.toggle("rare", !box.checked && !this.timeline.panel.main.includes(run));
       set.append(box.parentElement);
       return box;
     });
+    const rare = set.querySelectorAll(".rare").length;
+    if (rare < 3) set.classList.add("all");
+    else set.append(this.more(rare, () => set.classList.toggle("all")));
     this.bar.append(set);
     return boxes;
+  }
+
+  // more is a button that shows the chips of schedules that are neither shown nor in the chart of changes, and hides them again.
+  more(count, toggle) {
+    const button = document.createElement("button"), label = (all) => (all ? "fewer ◂" : `${count} more ▸`);
+    Object.assign(button, { type: "button", className: "chip", textContent: label(false) });
+    button.setAttribute("aria-expanded", "false");
+    button.addEventListener("click", () => {
+      const all = toggle();
+      button.setAttribute("aria-expanded", String(all));
+      button.textContent = label(all);
+    });
+    return button;
   }
 
   // only shows a run, beside the first one.
@@ -207,8 +224,21 @@ const painted = () => new Promise((done) => {
   setTimeout(done, 200); // of a page in the background
 });
 
+// copyable gives code a button that copies it. Pages opened from a file have no clipboard but this one.
+function copyable(pre) {
+  const button = document.createElement("button"), code = pre.textContent;
+  Object.assign(button, { type: "button", className: "copy", textContent: "copy" });
+  button.addEventListener("click", () => {
+    getSelection().selectAllChildren(pre.firstElementChild);
+    button.textContent = document.execCommand("copy") ? "copied" : "selected";
+    setTimeout(() => (button.textContent = "copy"), 1500);
+  });
+  pre.replaceChildren(Object.assign(document.createElement("code"), { textContent: code }), button);
+}
+
 async function boot() {
   tables();
+  document.querySelectorAll("#how pre").forEach(copyable);
   await painted();
   await library(document.getElementById("echarts").textContent);
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -230,6 +260,10 @@ async function boot() {
   };
   window.addEventListener("resize", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  document.addEventListener("keydown", (e) => { // keys act on the first timeline in sight where nothing else takes them
+    const inSight = (t) => t.size?.width && t.scroller.getBoundingClientRect().top < innerHeight && t.scroller.getBoundingClientRect().bottom > 0;
+    if (e.target === document.body) all.find(inSight)?.key(e);
+  });
   let folded = []; // what is opened to be printed
   const paper = (on) => {
     document.documentElement.toggleAttribute("data-print", on);

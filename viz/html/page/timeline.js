@@ -45,12 +45,14 @@ class Timeline {
 
   // show lays out the sections and rows that the filters let through.
   show(sections, most, detail) {
-    this.lines = []; // {top, height, row} or {top, height, section}
+    if (this.panel.firstRows) this.until(Math.max(1, ...sections.map((s) => s.end))); // kernels of workgroups are compared one by one
+    this.lines = []; // {top, height, row} or {top, height, section, titles}
+    this.shown = { width: this.stage.clientWidth, again: () => this.show(sections, most, detail) };
     let top = 0, run = null;
     for (const section of sections) {
       if (section.run !== run || this.panel.firstRows) {
-        const height = section.gaps ? 42 : 26;
-        this.lines.push({ top, height, section });
+        const titles = this.wrapped(section.title), height = 26 + 16 * ((section.gaps ? 1 : 0) + titles.length - 1);
+        this.lines.push({ top, height, section, titles });
         top += height;
         run = section.run;
       }
@@ -65,7 +67,13 @@ class Timeline {
     this.layPath();
     this.labels.replaceChildren(...this.lines.map((line) => this.label(line)));
     this.labels.style.cssText = `padding:${margin.top}px 0 ${this.bottom}px`;
-    this.layout();
+    this.layout(true);
+  }
+
+  // until sets where the axis ends: all of it stays in sight.
+  until(end) {
+    if (this.view.end === this.end || this.view.end > end) this.view = { start: Math.min(this.view.start, end - 1), end };
+    this.end = end;
   }
 
   label(line) {
@@ -89,7 +97,8 @@ class Timeline {
     return div;
   }
 
-  layout() {
+  layout(fresh) {
+    if (!fresh && this.stage.clientWidth !== this.shown.width) return this.shown.again(); // titles are wrapped elsewhere
     const css = getComputedStyle(document.documentElement), printing = document.documentElement.hasAttribute("data-print");
     const most = Number(css.getPropertyValue("--tallest")) // px: of a picture, of a sheet of paper or of the window
       || (printing ? 560 : Math.max(260, Math.round(window.innerHeight * 0.78)));
@@ -166,7 +175,7 @@ class Timeline {
       const y = top + line.top - scrolled;
       if (y + line.height < top || y > top + height) continue;
       if (line.section) {
-        this.header(line.section, y, line.height);
+        this.header(line, y);
         continue;
       }
       rows++;
@@ -268,15 +277,29 @@ class Timeline {
   }
 
   // header names a run above a line as long as the run, which a post ends.
-  header(section, y, height) {
+  header({ section, height, titles }, y) {
     const { left, right, scale, origin } = this.geometry;
     const end = origin + section.end * scale, x = Math.min(end, right);
     this.rects([left, y, right - left, height], this.ink("panel"));
     if (x > left) this.rects([left, y + height - 3.5, x - left, 1.5], this.ink("faint"));
-    if (end <= right && end >= left) this.rects([end - 1.5, y + 6, 1.5, height - 8], this.ink("ink"));
+    const beside = end - left > 16 + 8 * Math.max(...titles.map((t) => t.length)); // not through text
+    if (end <= right && end >= left) this.rects([end - 1.5, beside ? y + 6 : y + height - 8, 1.5, beside ? height - 8 : 6], this.ink("ink"));
     this.gaps(section.gaps ?? [], y + height);
-    const title = oneLine(section.title), fits = Math.max(1, Math.floor((right - left - 16) / 7));
-    this.text(title.length > fits ? title.slice(0, fits - 1) + "…" : title, left + 8, y + 12, "ink", "600 12px " + this.ink("sans"));
+    titles.forEach((text, n) => this.text(text, left + 8, y + 12 + 16 * n, "ink", "600 12px " + this.ink("sans")));
+  }
+
+  // wrapped is a title in lines as wide as the timeline, at most three.
+  wrapped(title) {
+    const width = (this.stage.clientWidth || 1e4) - 30, lines = [];
+    this.pen.font = "600 12px " + getComputedStyle(this.host).fontFamily;
+    const fits = (text) => this.pen.measureText(text).width < width;
+    for (const word of title.slice(0, 2000).split(/\s+/)) {
+      const last = lines.length - 1, longer = lines.length ? `${lines[last]} ${word}` : word;
+      if (lines.length && fits(longer)) lines[last] = longer;
+      else lines.push(oneLine(word));
+    }
+    if (lines.length > 3) lines[2] += " …";
+    return lines.slice(0, 3);
   }
 
   // gaps labels the largest gaps of a run above the line of its heading, such that no label covers another.
@@ -305,7 +328,10 @@ class Timeline {
     const inset = style.height < 1 ? 9 : 3; // room for the mark that stands where a store begins
     const room = Math.floor((width - inset - 3) / 6); // characters
     const short = name.length <= room ? name : name.slice(0, room - 1) + "…";
-    this.text(name && room >= Math.min(10, name.length) ? short : style.glyph, x + inset, y + 0.5, style.ink);
+    const layer = { "=": /(\d+)$/, X: /(\d+)\S* \S+ · / }[style.glyph]; // alone, or in front of a collective
+    const number = layer?.exec(oneLine(this.names[this.spans.name[span]]))?.[1];
+    const little = number && number.length <= room ? number : style.glyph;
+    this.text(name && room >= Math.min(10, name.length) ? short : little, x + inset, y + 0.5, style.ink);
   }
 
   zoomTo(start, end) {

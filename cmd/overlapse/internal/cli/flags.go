@@ -11,6 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -22,10 +23,11 @@ type Flags struct {
 	Path     string
 	Machine  string
 	Strategy string
-	Clock    string // name of a clock regime
-	dataflow string // a file of corrections
-	Ranks    string // N or GROUP=N; "": as captured
-	Retarget string // machine; "": that of the capture
+	Clock    string         // name of a clock regime
+	dataflow string         // a file of corrections
+	Ranks    string         // N or GROUP=N; "": as captured
+	Retarget string         // machine; "": that of the capture
+	WhatIf   machine.WhatIf // factors on the machine that is replayed on, after all else
 	lift     lift.Options
 }
 
@@ -58,6 +60,13 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 	if f.lift.Dataflow, err = ReadCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
+	for _, name := range []string{f.Machine, f.Retarget} {
+		if name != "" {
+			if _, _, err := r.readMachine(name); err != nil {
+				return nil, nil, machine.Machine{}, err
+			}
+		}
+	}
 	f.lift.Unprofiled, f.lift.Sample = true, true
 	w, m, err := r.subject(f.Path, f.Machine, f.lift)
 	if err != nil {
@@ -70,6 +79,10 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 	w, err = engines.Isolate(w, m, nil)
 	if done(); err == nil {
 		w, m, err = r.rescaled(f, w, m)
+	}
+	if err == nil && len(f.WhatIf) > 0 {
+		w, m = edit.WhatIf(w, m, f.WhatIf)
+		w, err = engines.Isolate(w, m, nil)
 	}
 	return sel, w, m, err
 }
@@ -152,7 +165,7 @@ func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	}
 	kept := slices.Clone(sel)
 	for i := range kept {
-		if !kept[i].Strategy.Exact {
+		if kept[i].Strategy.Kind != plan.Exact {
 			kept[i].Strategy = engines.On(kept[i].Strategy, rows)
 		}
 	}

@@ -19,12 +19,7 @@ import (
 // GPUs.
 func (r *Reader) MachineNamed(name string, gpus int) (machine.Machine, error) {
 	m, sized, err := r.readMachine(name)
-	switch {
-	case err != nil && isPath(name):
-		return m, err
-	case err != nil:
-		return m, Wrap(err)
-	case !sized && m.GPUs < gpus:
+	if err == nil && !sized && m.GPUs < gpus {
 		m, err = m.Sized(gpus)
 	}
 	if err == nil {
@@ -41,11 +36,14 @@ func (r *Reader) noteNetwork(m *machine.Machine) {
 	}
 }
 
-// readMachine loads a machine; sized reports whether its name has a number of GPUs.
+// readMachine loads a machine; sized reports whether its name has a number of GPUs. A name that is no profile's is a mistake on the
+// command line.
 func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err error) {
 	file, gpus, sized := machine.CutCount(name)
 	if !isPath(name) {
-		m, err = machine.Load(name)
+		if m, err = machine.Load(name); err != nil {
+			err = Wrap(err)
+		}
 		return m, machine.Sized(name), err
 	}
 	m, err = machine.ParseFile(file, func(path string) (io.ReadCloser, error) { return guard.Open(path) })

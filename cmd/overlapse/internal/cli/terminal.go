@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
 	"golang.org/x/term"
@@ -27,6 +28,7 @@ type Console struct {
 	Bar      io.Writer // progress bar, with escape sequences
 	tty      bool      // Err is a terminal: progress may be drawn
 	Width    int       // of Out, if it is a terminal; else 0
+	bold     bool      // Data is Out's terminal and draws bold text
 	Wide     bool      // tables may be wider than that
 	Quiet    bool
 }
@@ -37,6 +39,7 @@ func Terminal() *Console {
 	c.tty = term.IsTerminal(int(os.Stderr.Fd()))
 	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		c.Width = w
+		c.bold = drawsBold(os.Getenv)
 	}
 	return c
 }
@@ -73,6 +76,23 @@ func (c *Console) Labelled(label, sentence string) {
 // Say prints a sentence, wrapped.
 func (c *Console) Say(sentence string) {
 	fmt.Fprintln(c.Out, wrapped(guard.Line(sentence), 2, c.wrapAt()))
+}
+
+// Head prints the sentence that answers, in bold on a terminal, wrapped.
+func (c *Console) Head(sentence string) {
+	if !c.bold {
+		c.Say(sentence)
+		return
+	}
+	fmt.Fprint(c.Data, "\x1b[1m")
+	c.Say(sentence)
+	fmt.Fprint(c.Data, "\x1b[0m")
+}
+
+// drawsBold reports whether a terminal draws text in bold, and whoever runs the program wants that.
+func drawsBold(env func(string) string) bool {
+	kind := env("TERM")
+	return kind != "" && kind != "dumb" && env("NO_COLOR") == "" && runtime.GOOS != "windows"
 }
 
 // lineWidth is the width that sentences are wrapped at, in columns, unless the terminal is narrower.

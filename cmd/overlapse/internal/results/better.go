@@ -116,11 +116,11 @@ func (v *Inspection) improvements() []improvement {
 				inGraphs += op.Dur()
 			}
 		}
-		if c := op.Collective; c >= 0 && !w.Collectives[c].Part && w.Collectives[c].Op != trace.Barrier && (w.Collectives[c].Bytes == 0 || w.Collectives[c].Guessed) {
+		if c := op.Collective; c >= 0 && !w.Collectives[c].Earlier && w.Collectives[c].Op != trace.Barrier && (w.Collectives[c].Bytes == 0 || w.Collectives[c].Guessed) {
 			if sizeless += op.Dur(); op.Graph {
 				sizelessInGraphs += op.Dur()
 			}
-			if !w.Collectives[c].Own { // profilers of NCCL and RCCL record its size
+			if !w.Collectives[c].Foreign { // profilers of NCCL and RCCL record its size
 				library += op.Dur()
 			}
 		}
@@ -158,7 +158,7 @@ func (v *Inspection) improvements() []improvement {
 		add(share, fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
 	}
 	if (s.kineto || s.XLA) && !s.serving && len(w.Run.Uses) == 0 {
-		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
+		worth := "what %s of the work waits for is guessed, so that it is less certain what may move"
 		if training {
 			worth += ", and buckets keep their sizes"
 		}

@@ -98,16 +98,17 @@ func stackedModules(names []string) []string {
 // modulePath is the same in the path of an operator of JAX: layer3/attn in "jit(step)/jvp(GPT)/layer3/attn/out/dot_general".
 var modulePath = regexp.MustCompile(`[A-Za-z_]+\d+(/[A-Za-z_]\w*)?`)
 
-// layersOf is the module that each operation is of, by the innermost range of the capture around it, else around its launch, that
-// names one, or by its operator's path; "": none does.
+// layersOf is the module that each operation is of, by the innermost range of the capture around it, else around its launch, else
+// around the operator whose gradient it computes, that names one, or by its operator's path; "": none does.
 func layersOf(w *workload.Workload) []string {
 	type of struct {
 		row  int32
 		kind trace.LaneKind
 	}
 	modules, stacked := make([]string, len(w.Run.Names)), stackedModules(w.Run.Names) // by name
+	ofStack := map[string]bool{}
 	for i, name := range w.Run.Names {
-		modules[i] = cmp.Or(stacked[i], layerName.FindString(name))
+		modules[i], ofStack[stacked[i]] = cmp.Or(stacked[i], layerName.FindString(name)), true
 	}
 	outer := make([]trace.Time, len(w.Run.Lanes)) // end of the last module of a stack, by lane
 	ranges := map[of][]trace.Span{}               // by start
@@ -134,16 +135,63 @@ func layersOf(w *workload.Workload) []string {
 		}
 		return layer
 	}
-	layers := make([]string, len(w.Ops))
+	layers, forward := make([]string, len(w.Ops)), forwardOf(w.Run)
 	for id := range w.Ops {
 		op, row := &w.Ops[id], w.Rows[w.Ops[id].Rank]
 		device, host := ranges[of{row, trace.Annotation}], ranges[of{row, trace.HostThread}]
 		layers[id] = cmp.Or(innermost(device, op.Start, op.End), innermost(host, op.Issued, op.Issued))
+		if layers[id] == "" || ofStack[layers[id]] { // a part of the layer is computed again
+			if at := forward(w.Run.Spans[op.Span]); at >= 0 {
+				layers[id] = cmp.Or(innermost(host, at, at), layers[id])
+			}
+		}
 		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {
 			layers[id] = modulePath.FindString(strings.ReplaceAll(o.Name, "']['", "/")) // p['layer3']['attn'] is a parameter
 		}
 	}
 	return layers
+}
+
+// evaluates begins the name of the operator around what PyTorch runs to evaluate a node of the backward pass.
+const evaluates = "autograd::engine::evaluate_function: "
+
+// forwardOf tells when the operator began whose gradient a kernel or copy of the backward pass computes: the last operator before it
+// with the same number, as Kineto's arrows from forward to backward have it; -1: the work is of no backward pass, or this is unknown.
+// Threads count for themselves: what the backward pass computes again has numbers of its own, which only a pass within it goes back to.
+func forwardOf(run *trace.Run) func(trace.Span) trace.Time {
+	type node struct {
+		rank, sequence int32
+		within         bool // a node of the backward pass
+	}
+	made, began := map[node]trace.Time{}, map[trace.SpanID]trace.Time{} // by evaluating span
+	passes := func(s trace.Span) bool { return strings.HasPrefix(run.NameOf(s), evaluates) }
+	for id, s := range run.Spans {
+		if s.Kind != trace.HostCall || int(s.Attr) < 0 || int(s.Attr) >= len(run.Calls) || run.Calls[s.Attr].Sequence == 0 {
+			continue
+		}
+		of := node{rank: run.Lanes[s.Lane].Rank, sequence: run.Calls[s.Attr].Sequence}
+		for p := s.Parent; p != trace.None && !of.within; p = run.Spans[p].Parent {
+			of.within = passes(run.Spans[p])
+		}
+		if passes(s) {
+			if at, ok := made[of]; ok {
+				began[trace.SpanID(id)] = at
+			}
+		} else if s.Parent == trace.None || !passes(run.Spans[s.Parent]) {
+			made[of] = s.Start // no MmBackward0 in it, which has the number too
+		}
+	}
+	return func(s trace.Span) trace.Time {
+		if len(began) == 0 {
+			return -1
+		}
+		for id := run.LaunchOf(s); id != trace.None; id = run.Spans[id].Parent {
+			if at, ok := began[id]; ok {
+				return at
+			}
+		}
+		return -1
+	}
 }
 
 // around lets a range before the work of a module reach to the end of the one behind it, as FSDP marks both: from pre_forward (blocks.3)
@@ -170,18 +218,29 @@ func around(run *trace.Run, ranges []trace.Span) {
 // mostRanges is among how many ranges that began before it an operation's layer is sought.
 const mostRanges = 32
 
-// Changes is what an outcome changes of a run of the captured schedule, on the steps of its first row that applies.
+// Changes is what an outcome changes of a run of the captured schedule, on the steps of its first row that applies. The sentence ends
+// with the time in which a rank computes nothing, which is of no operation.
 func (r *Replayed) Changes(of *trace.Run, outcome int) (changes *trace.Run, said string) {
-	phase, steps := 0, plan.MeasuredSteps(r.workload)
+	phase, steps, between := 0, plan.MeasuredSteps(r.workload), ""
 	if row := r.rowOfOutcome(outcome); row != nil {
 		phase = row.phase
+		was := verdict.TimesOf(r.workload, r.reference.Of(phase))
+		unit := cli.UnitOf(was.Total())
+		say := func(state string, d trace.Time) {
+			if math.Abs(float64(d)) >= sameTime*float64(was.Total()) {
+				between += fmt.Sprintf("; %s %s %s", state, unit.Signed(d), unit.Name)
+			}
+		}
+		say("exposed communication", row.Times.Exposed()-was.Exposed())
+		say("idle", row.Times.Idle-was.Idle)
 	}
 	if of != r.workload.Run {
 		steps = plan.StepsOf(r.workload, of)
 	}
 	run := r.Outcomes[outcome].Result.Run
-	return overlap.ChangesOf(of.Ranks, operations(r.workload, of, steps.Of(phase)),
+	changes, said = overlap.ChangesOf(of.Ranks, operations(r.workload, of, steps.Of(phase)),
 		operations(r.workload, run, plan.StepsOf(r.workload, run).Of(phase)), r.reference.Of(phase).Expected)
+	return changes, said + between
 }
 
 // rowOfOutcome is the recommended row of an outcome, else its first one that applies; nil: none does.
@@ -202,7 +261,7 @@ func partsByName(w *workload.Workload, out engines.Outcome) map[string]part {
 		counted[iteration] = true
 		name, _ := kindOfWork(run, s)
 		p, count := all[name], float64(ranks)
-		if op.Collective >= 0 && w.Collectives[op.Collective].Part { // counts with the last part
+		if op.Collective >= 0 && w.Collectives[op.Collective].Earlier { // counts with the last part
 			count = 0
 		}
 		all[name] = part{p.count + count, p.time + float64(ranks)*float64(s.Dur()), s.Kind}

@@ -75,7 +75,7 @@ func (s *side) without() string {
 // Print prints at most top rows of each group; 0: all.
 func (d *Difference) Print(con *cli.Console, top int) {
 	for _, p := range d.Each() {
-		con.Say(p.Explanation)
+		con.Head(p.Explanation)
 	}
 	for _, note := range d.Notes {
 		con.Labelled("warning", note)

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -40,7 +41,8 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 		for group := range p.groups() {
 			t, u := p.table(group, top, true)
 			page := t.HTML()
-			page.Folded, page.Chart = false, chart(group, u)
+			of := group[0].Group // the table has the numbers of the bars: one of both is open
+			page.Folded, page.Chart = of != overlap.ByState && of != overlap.ByKernel, chart(group, u)
 			rep.Tables = append(rep.Tables, page)
 		}
 	}
@@ -70,8 +72,26 @@ func (s *side) times() overlap.Times {
 // charted is how many rows of a group the chart above its table shows.
 const charted = 12
 
+// whole puts compute of a group of states together: compute that is merely no longer overlapped is not more of it.
+func whole(group []overlap.Change) (all []overlap.Change) {
+	compute := overlap.Change{Group: overlap.ByState, Name: "compute"}
+	for _, g := range group {
+		if g.Name == overlap.Computing.String() || g.Name == overlap.Overlapping.String() {
+			compute.Diff += g.Diff
+		} else {
+			all = append(all, g)
+		}
+	}
+	all = append(all, compute)
+	slices.SortStableFunc(all, func(a, b overlap.Change) int { return cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)) })
+	return all
+}
+
 // chart has the differences of a group; nil: there are none.
 func chart(group []overlap.Change, u cli.Unit) *html.Chart {
+	if group[0].Group == overlap.ByState {
+		group = whole(group)
+	}
 	c := &html.Chart{Unit: u.Name, Parts: []html.Part{{Name: "more in B", Color: "#d55e00"}, {Name: "less in B", Color: "#009e73"}}}
 	for _, g := range group[:min(charted, len(group))] {
 		if g.Diff == 0 {

@@ -62,12 +62,37 @@ func Measured(r *cli.Reader, a, b string) (Difference, error) {
 		each = append(each, differenceOf(of[0], of[1]))
 	}
 	d := apart(each)
-	inBoth := func(row overlap.Change) bool { return row.Group == overlap.ByKernel && row.A > 0 && row.B > 0 }
-	if !slices.ContainsFunc(d.Each(), func(p *Difference) bool { return slices.ContainsFunc(p.Rows, inBoth) }) {
-		notes = append(notes, "A and B have no kernel in common: they may be two programs, and the times say nothing about a change of one.")
+	if !d.comparable() {
+		notes = append(notes, "A and B have next to no kernel in common: they may be two programs, and the times say nothing about a change of one.")
 	}
 	d.Notes = notes
 	return d, nil
+}
+
+// leastCommon is the part of the kernels' time of one side at least that kernels of both have in two captures of one program.
+const leastCommon = 0.1
+
+// comparable reports whether kernels of the same names take a part of both sides' time in any phase, collectives aside, whose names
+// many programs have.
+func (d *Difference) comparable() bool {
+	for _, p := range d.Each() {
+		var all, common [2]trace.Time // of A and B
+		for _, row := range p.Rows {
+			if row.Group != overlap.ByKernel || trace.KernelOp(row.Name) != trace.UnknownOp {
+				continue
+			}
+			all[0], all[1] = all[0]+row.A, all[1]+row.B
+			if row.A > 0 && row.B > 0 {
+				common[0], common[1] = common[0]+row.A, common[1]+row.B
+			}
+		}
+		for i := range all {
+			if float64(common[i]) >= leastCommon*float64(all[i]) { // also if only collectives take time
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // phasesOf pairs the steps of two captures that are compared: of each phase of that name, where one has several phases

@@ -32,7 +32,8 @@ func WriteFolder(ctx context.Context, con *cli.Console, set *cli.Set, dir string
 	if err := CheckFolder(dir); err != nil {
 		return err
 	}
-	runs := r.Runs()
+	outcomes := r.written()
+	runs := r.runsOf(outcomes)
 	type file struct {
 		name  string
 		write func(io.Writer) error
@@ -48,7 +49,7 @@ func WriteFolder(ctx context.Context, con *cli.Console, set *cli.Set, dir string
 		{"summary.md", func(w io.Writer) error { return WriteMarkdown(w, r) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, r.HTML()) }},
 	}
-	for i, out := range r.ran() {
+	for i, out := range outcomes {
 		reasons := ReasonsOf(out.Result, 0, 0)
 		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}

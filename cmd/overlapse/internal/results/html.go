@@ -21,17 +21,18 @@ import (
 // HTML is the data of the HTML report.
 func (r *Replayed) HTML() html.Report {
 	rep := html.Report{
-		Title:    "overlapse: " + filepath.Base(r.Path),
+		Title:    filepath.Base(r.Path) + strings.TrimPrefix(r.title(0), r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
 		Heading:  "Where the time goes, every rank",
 		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", cli.MachineText(r.Machine, r.Guess), cli.Counted(r.Ranks, "rank"), r.captured())},
-			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: r.measured()},
 		},
+	}
+	if said := r.resimulated(); said != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "model", Value: said})
 	}
 	if left := r.Coarse(); left != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
@@ -46,7 +47,7 @@ func (r *Replayed) HTML() html.Report {
 	best, layers := r.best(), layersOf(r.workload)
 	for _, i := range r.drawn(best) {
 		out := r.Outcomes[i]
-		if i == best || out.Strategy.Name == r.reference.Strategy.Name && out.Strategy.String(out.Values) == "" {
+		if r.first(i, best) {
 			rep.Shown = append(rep.Shown, len(rep.Runs))
 		}
 		note, time := r.runNote(i)
@@ -62,8 +63,10 @@ func (r *Replayed) HTML() html.Report {
 			},
 		})
 	}
+	said := ""
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
 		changes, text := r.Changes(r.reference.Result.Run, best)
+		said = text + ". "
 		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
 			Name: changes.Name, Note: text, Run: changes,
 			Start: StartOf(r.workload, r.reference.Result.Run), CopyOf: CopiesOf(r.workload),
@@ -99,7 +102,7 @@ func (r *Replayed) HTML() html.Report {
 	}
 	if best >= 0 {
 		page := r.worksTable(best).HTML()
-		page.Folded = false
+		page.Folded, page.Note = false, said+page.Note // headings of timelines may cut what is said
 		rep.Tables = append(rep.Tables, page)
 	}
 	rep.Tables = append(rep.Tables, notes.HTML())
@@ -204,6 +207,9 @@ func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 			d := max(-times.Waiting, min(times.Idle, late))
 			times.Idle, times.Waiting = times.Idle-d, times.Waiting+d
 			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
+			if late := r.WaitedFor; late != nil && row.given() && out.Result.Run.RankID(int32(rank)) == late.Rank {
+				name += " (waited for)"
+			}
 			bars = append(bars, html.Bar{Name: name, Note: trace.Micros(took), Time: took, Times: times})
 		}
 	}
@@ -253,10 +259,10 @@ func (r *Replayed) best() int {
 		row := &r.Rows[i]
 		s := r.Outcomes[row.At].Strategy
 		switch {
-		case !row.Applies || row.Same || s.Bound && !s.Exact || s.Exact && row.Settings == "":
+		case !row.Applies || row.Same || s.Kind == plan.Bound || s.Kind == plan.Exact && row.Settings == "":
 		case r.recommended(row):
 			return row.At
-		case s.Future || row.Experimental || best != nil && (row.phase != best.phase || row.Unproven && !best.Unproven):
+		case s.Kind == plan.Future || row.Experimental || best != nil && (row.phase != best.phase || row.Unproven && !best.Unproven):
 		case best == nil || best.Unproven && !row.Unproven || row.Time < best.Time:
 			best = row
 		}

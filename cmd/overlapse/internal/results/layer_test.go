@@ -1,12 +1,16 @@
 package results
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // The module of JAX's operators and parameters.
@@ -82,6 +86,34 @@ func TestLayersOfStacks(t *testing.T) {
 	}
 	w.Run = b.Finish(trace.Options{KeepZero: true})
 	if got, want := layersOf(w), []string{"DecoderLayer_3", "DecoderLayer_4", "", "Linear_31", "Layer 7", "block_2", ""}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The backward pass of a stack of modules runs on a thread without them: its kernels are of the layer of the operator that made the node.
+func TestLayersOfBackward(t *testing.T) {
+	event := func(category, name, thread string, ts, dur int, args string) string {
+		return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":%q,"tid":%q,"ts":%d,"dur":%d,"args":{%s}},`, category, name, "1", thread, ts, dur, args)
+	}
+	kernel := func(number, launch, start int, thread string) string {
+		args := fmt.Sprintf(`"correlation":%d`, number)
+		return event("cuda_runtime", "cudaLaunchKernel", thread, launch, 2, args) + event("kernel", "gemm", "7", start, 50, args+`,"stream":7,"device":0`)
+	}
+	in := `{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"NVIDIA H200"}],"distributedInfo":{"rank":0,"world_size":1},"traceEvents":[` +
+		event("python_function", "nn.Module: Block_0", "7", 100, 90, "") + event("cpu_op", "aten::mm", "7", 110, 20, `"Sequence number":4`) + kernel(1, 112, 300, "7") +
+		event("cpu_op", "aten::view", "7", 180, 5, `"Sequence number":5`) + // makes no node: Block_1 has the next one
+		event("python_function", "nn.Module: Block_1", "7", 200, 90, "") + event("cpu_op", "aten::mm", "7", 210, 20, `"Sequence number":5`) + kernel(2, 212, 400, "7") +
+		event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", "9", 500, 30, `"Sequence number":5,"Fwd thread id":1`) +
+		event("cpu_op", "MmBackward0", "9", 501, 28, `"Sequence number":5,"Fwd thread id":1`) + kernel(3, 505, 600, "9") +
+		event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", "9", 540, 30, `"Sequence number":4,"Fwd thread id":1`) +
+		event("cpu_op", "MmBackward0", "9", 541, 28, `"Sequence number":4,"Fwd thread id":1`) + kernel(4, 545, 700, "9") +
+		event("cpu_op", "autograd::engine::evaluate_function: ReluBackward0", "9", 572, 7, `"Sequence number":4,"Fwd thread id":1`) +
+		event("python_function", "nn.Module: Part_0", "9", 573, 2, "") + event("cpu_op", "aten::mm", "9", 573, 2, `"Sequence number":5`) + kernel(6, 573, 760, "9") + // again
+		event("python_function", "nn.Module: Part_1", "9", 576, 2, "") + event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", "9", 576, 2, `"Sequence number":5`) + kernel(7, 576, 780, "9") +
+		event("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "9", 580, 30, "") + kernel(5, 585, 800, "9") + `{}]}`
+	run := must.Have(chrome.Read(strings.NewReader(in), chrome.Options{File: "a.json"}))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
+	if got, want := layersOf(w), []string{"Block_0", "Block_1", "Block_1", "Block_0", "Block_0", "Part_0", ""}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/viz/html"
 )
 
 // WriteMarkdown writes the result as a comment on a pull request: the verdict and the table.
@@ -19,6 +20,14 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		}
 		fmt.Fprintf(&b, form, cli.Markdown(sentence))
 	}
+	var rep html.Report
+	r.how(&rep, r.best())
+	for _, step := range rep.How {
+		fmt.Fprintf(&b, "- %s\n", cli.Markdown(step.Text))
+		if step.Code != "" { // as it is to be written
+			fmt.Fprintf(&b, "  ```\n  %s\n  ```\n", strings.ReplaceAll(step.Code, "\n", "\n  "))
+		}
+	}
 	for _, phase := range r.reference.Each() {
 		if phase > 0 {
 			fmt.Fprintf(&b, "\n%s\n", cli.Markdown(strings.TrimSuffix(r.ofPhase(phase), " ")))
@@ -28,20 +37,10 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 	for _, row := range r.refused() {
 		fmt.Fprintf(&b, "- %s\n", cli.Markdown(r.phased(row)+" "+row.reason()))
 	}
-	var how []string
-	for i, v := range r.Verdict.Each() {
-		if a := v.Advice; a != nil {
-			how = append(how, r.ofPhase(r.reference.Each()[i])+"where: "+strings.Join(a.Where, "; "))
-			for _, w := range a.Ways {
-				how = append(how, w.For+": "+w.String())
-			}
-		}
-	}
 	for _, part := range []struct {
 		title string
 		lines []string
 	}{
-		{"how to get it", how},
 		{"reasons", r.why()},
 		{"assumptions", r.Notes},
 	} {

@@ -34,7 +34,9 @@ type pairRow struct {
 
 // ComparePairs adds the rows by kind of pair, and the row of the best mix.
 func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
-	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
+	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool {
+		return s.Strategy.Kind == plan.Exact || s.Strategy.Kind == plan.Bound || s.Strategy.Kind == plan.Future
+	})
 	bar := con.Progress(len(sel)*len(workload.Pairs(r.workload)), "replaying pairs")
 	choices, mixed, err := engines.Pairs(r.workload, m, sel, r.scenario, r.reference, opts, func() { bar.Add(1) })
 	bar.Finish()

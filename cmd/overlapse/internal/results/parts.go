@@ -13,7 +13,7 @@ import (
 // Parts are the pairs whose workgroups the report compares, one of each kind: the first
 // that the most strategies recorded workgroups of; nil if nothing was recorded.
 func (r *Replayed) Parts() (parts []layout.Part) {
-	recorded := recordedOps(r.Runs())
+	recorded := recordedOps(r.runs())
 	count := func(row int) (n int) {
 		for _, op := range opsOf(r.workload, row) {
 			n += recorded[op]

@@ -44,7 +44,7 @@ func WritePerfetto(w io.Writer, run *trace.Run, of *chrome.Operators, reasons []
 func (r *Replayed) shares(runs []*trace.Run, shifts []trace.Time) []chrome.Counter {
 	var list []chrome.Counter
 	first := 0
-	for i, out := range r.ran() {
+	for i, out := range r.written() {
 		for _, u := range out.Result.Usage {
 			if slices.Max(u.Shares) < leastShare {
 				continue
@@ -66,11 +66,33 @@ func (r *Replayed) ran() []engines.Outcome {
 	return slices.DeleteFunc(slices.Clone(r.Outcomes), func(out engines.Outcome) bool { return out.Result == nil })
 }
 
+// written are the outcomes whose timelines and profiles a folder has: of strategies that nobody named the captured schedule and the
+// best other one.
+func (r *Replayed) written() []engines.Outcome {
+	if !r.unnamed {
+		return r.ran()
+	}
+	best := r.best()
+	var list []engines.Outcome
+	for i, out := range r.Outcomes {
+		if out.Result != nil && r.first(i, best) {
+			list = append(list, out)
+		}
+	}
+	return list
+}
+
+// first reports whether an outcome is the captured schedule, or the best other one.
+func (r *Replayed) first(outcome, best int) bool {
+	of := &r.Outcomes[outcome]
+	return outcome == best || of.Strategy.Name == r.reference.Strategy.Name && of.Strategy.String(of.Values) == ""
+}
+
 // reasons are the idle intervals of runs side by side, whose times were shifted.
 func (r *Replayed) reasons(runs []*trace.Run, shifts []trace.Time) []overlap.Reason {
 	var list []overlap.Reason
 	first := 0
-	for i, out := range r.ran() {
+	for i, out := range r.written() {
 		list = append(list, ReasonsOf(out.Result, first, shifts[i])...)
 		first += len(runs[i].Ranks)
 	}

@@ -23,7 +23,7 @@ func TestPredictedAgainstMeasured(t *testing.T) {
 	} {
 		d := &Difference{Change: c.with, Explanation: "B is faster.", A: side{Time: 1e6}}
 		took := [2]map[string]trace.Time{{"": 1e6}, {"": trace.Time(1e6 * (1 + c.without))}}
-		d.verify(&Row{Answer: Answer{Strategy: "multistream", Change: c.predicted, Chance: verdict.Chance{Error: 0.02}}}, took)
+		d.verify(&Row{answer: answer{Strategy: "multistream", Change: c.predicted, Chance: verdict.Chance{Error: 0.02}}}, took)
 		if !strings.Contains(d.Explanation, c.want) {
 			t.Errorf("%+v: %s, want %q", c, d.Explanation, c.want)
 		}

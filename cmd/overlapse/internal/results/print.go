@@ -70,8 +70,12 @@ func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 
 // printVerdict prints the sentences of the verdict, and behind each recommendation how to get it and what it changes.
 func (r *Replayed) printVerdict(con *cli.Console, why bool) {
-	for _, s := range r.Verdict.Sentences {
-		con.Say(s)
+	for k, s := range r.Verdict.Sentences {
+		say := con.Say
+		if k == 0 {
+			say = con.Head
+		}
+		say(s)
 		for i, v := range r.Verdict.Each() {
 			if v.Advice == nil || s != v.Advice.Said && s != v.Phase+" steps: "+v.Advice.Said {
 				continue
@@ -135,8 +139,15 @@ func (r *Replayed) printModel(con *cli.Console, more string) {
 		con.Labelled("machine", fmt.Sprintf("no number of %s was measured on such a GPU: %.0f %% are published, the rest is assumed",
 			on.Profile, published)+" (overlapse machines "+on.Profile+")")
 	}
+	if said := r.resimulated(); said != "" {
+		con.Labelled("model", said+more)
+	}
+}
+
+// resimulated is the model's error on the capture; "": nothing was measured.
+func (r *Replayed) resimulated() string {
 	if r.Control == nil {
-		return
+		return ""
 	}
 	var steps []string
 	for _, row := range r.Control {
@@ -146,7 +157,7 @@ func (r *Replayed) printModel(con *cli.Console, more string) {
 	if i := r.Isolation; i != nil && i.Checked > 0 {
 		said += fmt.Sprintf(", kernels %.0f %% off (p90 %.0f %%)", 100*i.Median, 100*i.P90)
 	}
-	con.Labelled("model", said+more)
+	return said
 }
 
 // title names the input, the machine, the iterations, and what differs from the capture; of a search how many settings were
@@ -177,13 +188,11 @@ func (r *Replayed) title(tried int) string {
 	return strings.Join(parts, " · ")
 }
 
-// PrintFound prints the verdict of a search that tried some settings.
-func (r *Replayed) PrintFound(con *cli.Console, tried int) {
+// PrintFound prints the verdict of a search that tried some settings, with the lines to write; why adds other ways to get them.
+func (r *Replayed) PrintFound(con *cli.Console, tried int, why bool) {
 	con.Say(r.title(tried))
 	fmt.Fprintln(con.Out)
-	for _, s := range r.Verdict.Sentences {
-		con.Say(s)
-	}
+	r.printVerdict(con, why)
 	if r.Rescaled != nil {
 		con.Say(rescaledText(r.Rescaled))
 	}
@@ -340,18 +349,8 @@ func (r *Replayed) why() (lines []string) {
 	return append(lines, r.basis()+" "+r.measured())
 }
 
-// PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
-// the model of this capture is to be trusted; and the next step.
-func (r *Replayed) PrintAdvice(con *cli.Console, next string) {
-	for _, of := range r.Verdict.Each() {
-		if of.Advice == nil {
-			continue
-		}
-		if of.Phase != "" {
-			con.Labelled("for", of.Phase+" steps")
-		}
-		printAdvice(con, of.Advice, true)
-	}
+// PrintEnd prints how far the model of this capture is to be trusted, and the next step.
+func (r *Replayed) PrintEnd(con *cli.Console, next string) {
 	r.printModel(con, "")
 	printNext(con, next)
 }

@@ -35,7 +35,36 @@ func strategyIn(outcomes []engines.Outcome, name string) int {
 // A Replayed is a trace replayed under several strategies. The table, result.json
 // and the report are made from it.
 type Replayed struct {
-	Schema     int                 `json:"schema"` // Version
+	Schema int `json:"schema"` // Version
+	subject
+	Verdict   verdict.Verdict   `json:"verdict"`
+	Published string            `json:"published,omitempty"` // what a paper says of this workload file
+	Rows      []Row             `json:"strategies"`
+	Control   []Row             `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are, of each phase that is answered apart: its change is the noise floor; absent if nothing was measured
+	Waves     []pairWaves       `json:"waves,omitempty"`   // of dependent compute kernels
+	PairKinds []pairRow         `json:"pair_kinds,omitempty"`
+	Peak      int64             `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
+	Elsewhere []verdict.WhatIf  `json:"what_if,omitempty"`                    // with --explain: the captured schedule on other hardware
+	Notes     []string          `json:"notes"`
+	Outcomes  []engines.Outcome `json:"-"` // as Rows
+	replaying
+}
+
+// replaying is what rows are made of, and how; no form has it.
+type replaying struct {
+	reference engines.Outcome // the captured schedule, replayed
+	predicted []verdict.Prediction
+	late      *overlap.LateRank // in the capture
+	workload  *workload.Workload
+	scenario  plan.Scenario
+	pipeline  bool // the trace has one that can be planned anew
+	most      int  // spans recorded of one strategy; 0: no bound
+	keep      bool // outcomes keep their runs
+	unnamed   bool // the strategies are all that apply: nobody named some
+}
+
+// A subject is what was replayed, and on which machine: what is known before any strategy is.
+type subject struct {
 	Path       string              `json:"path"`
 	Machine    string              `json:"machine"`
 	Guess      string              `json:"machine_guess,omitempty"` // why that machine, where the trace's GPU is not known
@@ -54,24 +83,6 @@ type Replayed struct {
 	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`   // to other ranks or another GPU
 	WaitedFor  *overlap.LateRank   `json:"waited_for,omitempty"` // the rank that others wait for in the captured schedule
 	Unaligned  []int               `json:"unaligned,omitempty"`  // ranks whose clocks cannot be compared with the first one's: waiting there counts as transfer
-	Verdict    verdict.Verdict     `json:"verdict"`
-	Published  string              `json:"published,omitempty"` // what a paper says of this workload file
-	Rows       []Row               `json:"strategies"`
-	Control    []Row               `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are, of each phase that is answered apart: its change is the noise floor; absent if nothing was measured
-	Waves      []pairWaves         `json:"waves,omitempty"`   // of dependent compute kernels
-	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
-	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
-	Elsewhere  []verdict.WhatIf    `json:"what_if,omitempty"`                    // with --explain: the captured schedule on other hardware
-	Notes      []string            `json:"notes"`
-	reference  engines.Outcome     // the captured schedule, replayed
-	Outcomes   []engines.Outcome   `json:"-"` // as Rows
-	predicted  []verdict.Prediction
-	late       *overlap.LateRank // in the capture
-	workload   *workload.Workload
-	scenario   plan.Scenario
-	pipeline   bool // the trace has one that can be planned anew
-	most       int  // spans recorded of one strategy; 0: no bound
-	keep       bool // outcomes keep their runs
 }
 
 // Of replays the selections, and always the captured schedule: if it is not
@@ -85,7 +96,9 @@ func Of(
 	bar := con.Progress(len(sel), "replaying")
 	defer bar.Finish()
 	opts.Progress = bar.Share
-	first := slices.IndexFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" })
+	first := slices.IndexFunc(sel, func(s plan.Selection) bool {
+		return s.Strategy.Kind == plan.Exact && s.Strategy.String(s.Values) == ""
+	})
 	captured, recorded := engines.CapturedSelection(), replay.Options{Stop: opts.Stop}
 	if first >= 0 {
 		captured, recorded = sel[first], opts
@@ -100,9 +113,13 @@ func Of(
 	}
 	base = verdict.Timed(w, base)
 	r := &Replayed{
-		Schema: Version, Path: path, Machine: m.Name, Guess: m.Guess, Origin: machine.OriginOf(m), Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
-		Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
+		Schema: Version, Notes: w.Notes, Waves: wavesOf(w, m),
+		subject: subject{
+			Path: path, Machine: m.Name, Guess: m.Guess, Origin: machine.OriginOf(m), Ranks: w.World, Captured: w.Captured,
+			Iterations: workload.Iterations(w), Pairs: len(w.Pairs), Isolation: w.Isolation, Rescaled: w.Rescaled,
+			Estimated: w.Run.Estimated, Unprofiled: w.Unprofiled && w.Profiled(),
+		},
+		replaying: replaying{reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most},
 	}
 	if measured := plan.MeasuredSteps(w); len(base.Phases) > 1 {
 		r.Phases = measured.Phases()
@@ -125,7 +142,7 @@ func Of(
 	}
 	r.late = verdict.LateRank(w, base)
 	var single []judged
-	if settings {
+	if r.unnamed = settings; settings {
 		if single, err = r.settings(con, m, opts, bar); err != nil {
 			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
@@ -186,7 +203,7 @@ func (r *Replayed) settings(con *cli.Console, m machine.Machine, opts replay.Opt
 	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
-		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !r.LaunchBound()
+		return loop && s.Strategy.Kind != plan.Exact && !copies || s.Strategy.Kind == plan.Exact && !r.LaunchBound()
 	})
 	sel = append(sel, carriers...)
 	bar.More(len(sel))
@@ -293,15 +310,6 @@ func brief(p *verdict.Prediction) {
 	}
 }
 
-// unit is what the times are of.
-func (r *Replayed) unit() string {
-	switch {
-	case r.Iterations > 0:
-		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
-	}
-	return "of the whole trace"
-}
-
 // Recording records the workgroups of ranks and their phases, as files and views have them.
 func Recording(ranks ...int) replay.Options {
 	return replay.Options{Level: replay.Phases, Ranks: ranks, Tiles: shownTiles, Most: shownSpans}
@@ -369,15 +377,14 @@ func BasisOf(run *trace.Run) string {
 	return "measured"
 }
 
-// Runs are the simulated runs of the strategies that apply, in table order.
-func (r *Replayed) Runs() []*trace.Run {
-	var runs []*trace.Run
-	for _, out := range r.Outcomes {
-		if out.Result != nil {
-			run := *out.Result.Run
-			run.Name = r.scheduled(run.Name)
-			runs = append(runs, &run)
-		}
+// runs are the simulated runs of the strategies that apply, in table order.
+func (r *Replayed) runs() []*trace.Run { return r.runsOf(r.ran()) }
+
+func (r *Replayed) runsOf(outcomes []engines.Outcome) (runs []*trace.Run) {
+	for _, out := range outcomes {
+		run := *out.Result.Run
+		run.Name = r.scheduled(run.Name)
+		runs = append(runs, &run)
 	}
 	return runs
 }
@@ -388,14 +395,6 @@ func (r *Replayed) scheduled(run string) string {
 		return r.given()
 	}
 	return run
-}
-
-// captured is the number of captured ranks in words.
-func (r *Replayed) captured() string {
-	if r.Estimated != "" {
-		return "none captured"
-	}
-	return fmt.Sprintf("%d captured", r.Captured)
 }
 
 // Iteration is the default window: one iteration in the steady state.

@@ -13,8 +13,8 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// An Answer is what is predicted of a selection, as replay and tune tell it.
-type Answer struct {
+// An answer is what is predicted of a selection, as replay and tune tell it.
+type answer struct {
 	Strategy     string      `json:"strategy"`
 	Parameters   plan.Values `json:"parameters"`
 	Settings     string      `json:"settings"`                    // the parameters as text
@@ -30,7 +30,7 @@ type Answer struct {
 
 // RowOf is what a prediction alone tells, without its run, on the steps of a phase; "": on all.
 func RowOf(p *verdict.Prediction, phase string) Row {
-	row := Row{Applies: p.Why == "", Why: p.Why, Notes: p.Changed.Notes, short: p.Named, phase: p.Phase, Answer: Answer{
+	row := Row{Applies: p.Why == "", Why: p.Why, Notes: p.Changed.Notes, remarks: remarks{short: p.Named, phase: p.Phase}, answer: answer{
 		Strategy: p.Strategy.Name, Parameters: p.Values, Settings: p.Strategy.String(p.Values), Phase: phase, Experimental: p.Experimental(),
 	}}
 	if !row.Applies {
@@ -50,7 +50,7 @@ func RowOf(p *verdict.Prediction, phase string) Row {
 
 // A Row is one strategy's line. Times are nanoseconds.
 type Row struct {
-	Answer
+	answer
 	Applies bool     `json:"applies"`
 	Why     string   `json:"why,omitempty"`          // why it does not apply
 	Notes   []string `json:"notes,omitempty"`        // on what it did, and settings that did nothing
@@ -72,13 +72,18 @@ type Row struct {
 	// Approximation is set if bandwidth shares are approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
-	WhatIf  *verdict.WhatIf `json:"what_if,omitempty"`
-	short   string          // Prediction.Named
-	changed string          // what became fewer, and what of the time is less and more; "": not recommended
-	first   bool            // nothing like it ran on hardware here: a run of it is a first one
-	bound   string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
-	phase   int             // of Phase, from 1; 0: the row is about all iterations
-	At      int             `json:"-"` // index of the outcome
+	WhatIf *verdict.WhatIf `json:"what_if,omitempty"`
+	remarks
+	At int `json:"-"` // index of the outcome
+}
+
+// remarks are what only tables for people say of a row.
+type remarks struct {
+	short   string // Prediction.Named
+	changed string // what became fewer, and what of the time is less and more; "": not recommended
+	first   bool   // nothing like it ran on hardware here: a run of it is a first one
+	bound   string // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
+	phase   int    // of Phase, from 1; 0: the row is about all iterations
 }
 
 // unchanged is the name of rows of the captured schedule with nothing changed, simulated.
@@ -102,8 +107,8 @@ func controlOf(
 			continue
 		}
 		row := Row{
-			Answer: Answer{Strategy: unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
-			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time), Times: times, Limit: verdict.LimitOf(w, of, times), phase: phase,
+			answer: answer{Strategy: unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
+			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time), Times: times, Limit: verdict.LimitOf(w, of, times), remarks: remarks{phase: phase},
 		}
 		if phase > 0 {
 			row.Phase = captured.Phases[phase-1].Steps.Phase
@@ -138,9 +143,9 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
 	}
 	switch {
-	case out.Strategy.Future:
+	case out.Strategy.Kind == plan.Future:
 		row.bound = "no hardware yet"
-	case out.Strategy.Bound && !out.Strategy.Exact:
+	case out.Strategy.Kind == plan.Bound:
 		row.bound = "bound"
 	case row.PFaster >= verdict.Likely && !row.given(): // only such a row is recommended
 		row.changed = r.changed(out, row.Times)

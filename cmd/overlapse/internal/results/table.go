@@ -55,11 +55,12 @@ func (r *Replayed) columns() []column {
 		column{"bubble_share", "bubble", func(row *Row) any { return row.Bubble }, func(row *Row) any {
 			return unless(!r.pipeline || !row.Applies || row.Strategy == unchanged, fmt.Sprintf("%.1f %%", 100*row.Bubble))
 		}},
-		column{"limited_by", "time breakdown", func(row *Row) any { return row.Limit }, func(row *Row) any {
+		column{"limited_by", "note", func(row *Row) any { return row.Limit }, func(row *Row) any {
 			if !row.Applies {
 				return row.reason()
 			}
-			return row.Limit
+			_, beyond, _ := strings.Cut(row.Limit, "; ") // the states have columns
+			return unless(beyond == "", beyond)
 		}},
 		column{"p_faster", "likely", func(row *Row) any { return row.PFaster }, func(row *Row) any {
 			if row.Same {
@@ -270,6 +271,9 @@ func joined(rows []*Row, text func(*Row) string) string {
 			list = append(list, t)
 		}
 	}
+	if slices.ContainsFunc(list, func(t string) bool { return strings.Contains(t, " and ") }) {
+		return strings.Join(list, "; ") // a change of two parts is one of the list
+	}
 	return strings.Join(list, ", ")
 }
 
@@ -314,7 +318,7 @@ func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *cli.Table {
 
 // page is the table of a page, which has all columns.
 func (r *Replayed) page(rows []*Row) *cli.Table {
-	return r.tableOf(rows, append(append(r.shown(), cli.StateNames...), "time breakdown"))
+	return r.tableOf(rows, append(append(r.shown(), cli.StateNames...), "note"))
 }
 
 // shown names the first columns of every table.

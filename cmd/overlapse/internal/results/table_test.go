@@ -22,7 +22,7 @@ import (
 func tableRows() *Replayed {
 	row := func(strategy, settings string, time int64, change float64, effort plan.Effort) Row {
 		return Row{
-			Answer:  Answer{Strategy: strategy, Settings: settings, Change: change, Chance: verdict.Chance{PFaster: 0.61, Error: 0.12}},
+			answer:  answer{Strategy: strategy, Settings: settings, Change: change, Chance: verdict.Chance{PFaster: 0.61, Error: 0.12}},
 			Applies: true, Time: time, Effort: effort, Times: overlap.Times{Transfer: trace.Time(time / 10)},
 		}
 	}
@@ -32,7 +32,7 @@ func tableRows() *Replayed {
 		captured, row("bulk", "", 20_040_000, 0.002, plan.ByCode), ideal,
 		row("fused", "", 19_500_000, -0.025, plan.OwnKernel),
 		row("multistream", "keep_gathered=on channels=16 priority=on", 19_000_000, -0.05, plan.ThirdParty),
-		{Answer: Answer{Strategy: "trigger"}, Why: "no ring"},
+		{answer: answer{Strategy: "trigger"}, Why: "no ring"},
 	}}
 }
 
@@ -72,10 +72,10 @@ func TestSorted(t *testing.T) {
 // An interval stands where its change is, never beyond the ends, and no change is marked.
 func TestInterval(t *testing.T) {
 	rows := []*Row{
-		{Answer: Answer{Change: -0.1, Chance: verdict.Chance{Error: 0.02}}},
-		{Answer: Answer{Change: 0.5, Chance: verdict.Chance{Error: 0.1}}},
-		{Answer: Answer{Change: 0.004}},
-		{Answer: Answer{Change: 0.05, Chance: verdict.Chance{Error: 0.1, Unproven: true}}},
+		{answer: answer{Change: -0.1, Chance: verdict.Chance{Error: 0.02}}},
+		{answer: answer{Change: 0.5, Chance: verdict.Chance{Error: 0.1}}},
+		{answer: answer{Change: 0.004}},
+		{answer: answer{Change: 0.05, Chance: verdict.Chance{Error: 0.1, Unproven: true}}},
 	}
 	x := axisOf(rows)
 	got := []string{x.header()}
@@ -91,7 +91,7 @@ func TestInterval(t *testing.T) {
 // The captured schedule with nothing changed, simulated, is behind the captured one in every form, and among the changes on a terminal.
 func TestControl(t *testing.T) {
 	r := tableRows()
-	r.Control = []Row{{Answer: Answer{Strategy: unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}
+	r.Control = []Row{{answer: answer{Strategy: unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}
 	if got := r.names(r.sorted(false, 0).rows[:2]); got != "captured, "+unchanged {
 		t.Error(got)
 	}
