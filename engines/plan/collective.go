@@ -175,7 +175,8 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	alpha := min(p.DurAlone, x.Latency)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * x.Carried
 	k := &program.Kernel{
-		Name: op.Name, Kind: trace.Collective, Sharing: program.Sharing{Onset: p.onset}, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
+		Name: op.Name, Kind: trace.Collective, Sharing: program.Sharing{Onset: p.onset},
+		WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
 		Cluster: x.Together,
 		Recipe: func(ch int, buf []program.Phase) []program.Phase {
 			l := &schedules[ch]

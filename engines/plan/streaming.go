@@ -152,10 +152,11 @@ func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *pr
 	n := float64(wgs)
 	time := max(Duration(max(pl.Machine.Launch.Graph.Value, least)), pl.Laws().Stream((read+write)/n, wgs))
 	return &program.Kernel{
-		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: SweepFootprint, Sharing: program.Sharing{Pipe: 1 / float64(max(1, machine.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))},
-		Each:  []program.Phase{{Op: program.Work, Time: time, Read: read / n, Write: write / n}},
-		Attr:  trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
-		Setup: trace.Setup{Block: [3]int32{512, 1, 1}},
+		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: SweepFootprint,
+		Sharing: program.Sharing{Pipe: 1 / float64(max(1, machine.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))},
+		Each:    []program.Phase{{Op: program.Work, Time: time, Read: read / n, Write: write / n}},
+		Attr:    trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
+		Setup:   trace.Setup{Block: [3]int32{512, 1, 1}},
 	}
 }
 

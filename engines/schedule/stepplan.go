@@ -42,7 +42,8 @@ var (
 		Ops: plan.OnlyGathers,
 	}
 	scatterGroupParam = plan.Param{
-		Name: "scatter_group", Default: plan.AsCaptured, Choices: []string{plan.AsCaptured, ownGroup}, Measured: []string{plan.AsCaptured, ownGroup},
+		Name: "scatter_group", Default: plan.AsCaptured,
+		Choices: []string{plan.AsCaptured, ownGroup}, Measured: []string{plan.AsCaptured, ownGroup},
 		Doc:   "steps: own, reduce-scatters have a communicator of their own and run beside all-gathers (rule S24)",
 		Costs: "the buffers of one more communicator", Ops: []trace.CollectiveOp{trace.ReduceScatter},
 	}

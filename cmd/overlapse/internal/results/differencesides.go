@@ -63,7 +63,8 @@ func Measured(r *cli.Reader, a, b string) (Difference, error) {
 	}
 	d := apart(each)
 	if !d.comparable() {
-		notes = append(notes, "A and B have next to no kernel in common: they may be two programs, and the times say nothing about a change of one.")
+		notes = append(notes, "A and B have next to no kernel in common: they may be two programs, "+
+			"and the times say nothing about a change of one.")
 	}
 	d.Notes = notes
 	return d, nil
