@@ -151,8 +151,15 @@ func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	return s.transfer(pathKey{from: c.From, to: c.Peer, read: 1, write: s.flows.written(c.Update)}, limit), c.Bytes
 }
 
+// nicWeight is the weight of what NICs move (rule R9).
+const nicWeight = 256
+
 // transfer is the class key of bytes that neither CUs nor other work slow.
 func (s *sim) transfer(k pathKey, limit float64) classKey {
+	weight := 1.
+	if s.flows.apart(k.from, k.to) {
+		weight = nicWeight
+	}
 	k.side = s.flows.side(communication)
-	return classKey{path: s.flows.pathTo(k), gpu: k.from, cu: none, launch: none, limit: limit, slow: 1, coRun: 1, weight: 1}
+	return classKey{path: s.flows.pathTo(k), gpu: k.from, cu: none, launch: none, limit: limit, slow: 1, coRun: 1, weight: weight}
 }

@@ -56,13 +56,21 @@ func (n *naive) putSend(a *nactor) {
 	if least > 0 && p.Bytes > 0 {
 		limit = p.Bytes / float64(least)
 	}
-	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, side: "communication", limit: limit, read: readByPut(&p), write: n.written(p.Update), beside: 1, slow: 1, weight: 1}, p.Bytes)
+	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, side: "communication", limit: limit, read: readByPut(&p), write: n.written(p.Update), beside: 1, slow: 1, weight: n.nicsFirst(int32(a.gpu), int32(a.peer))}, p.Bytes)
 }
 
 // readByPut is the bytes that a put reads from its own GPU's memory, for each that it sends.
 func readByPut(p *program.Phase) float64 {
 	if p.Held {
 		return 0
+	}
+	return 1
+}
+
+// nicsFirst is the weight of what crosses a NIC: kernels hold it up no more than they must.
+func (n *naive) nicsFirst(from, to int32) float64 {
+	if n.node(int(from)) != n.node(int(to)) {
+		return 256
 	}
 	return 1
 }

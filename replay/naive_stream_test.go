@@ -83,7 +83,7 @@ func (n *naive) copy(a *nactor, c *program.Command, step int) bool {
 			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
 				limit = min(limit, program.PerNanosecond(n.m.Engines.Rate.Value))
 			}
-			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, weight: 1}, cp.Bytes)
+			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, weight: n.nicsFirst(cp.From, cp.Peer)}, cp.Bytes)
 			return false
 		}
 	}

@@ -78,6 +78,7 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 	leaveOutReorders(pl, pl.Pairs[others:])
 	kernels := map[int]func(op *workload.Op) *program.Kernel{} // by index of pair
 	barred := map[int]bool{}                                   // likewise: all ranks meet behind the kernel
+	came := map[int][][]program.Flag{}                         // likewise, by rank and source: tiles put or stored to the rank
 	for i := others; i < len(pl.Pairs); i++ {
 		p := &pl.Pairs[i]
 		op := &pl.Workload.Ops[p.First[0]]
@@ -89,7 +90,8 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 		if gradient {
 			op = &pl.Workload.Ops[p.Second[0]]
 		}
-		inSlices := gradient || acrossNodes(pl, p.Pair)
+		apart := acrossNodes(pl, p.Pair)
+		inSlices := gradient || apart && op.Shape.Kind == workload.Embedding
 		slots, why := resident(pl, op, v)
 		switch {
 		case why != "" && (inSlices || looksUp(pl, op)):
@@ -104,8 +106,14 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 				kernels[i] = func(op *workload.Op) *program.Kernel { return d.gradientKernel(pl, op, p) }
 			}
 		case p.Coll.Op == trace.AllToAll:
-			kernels[i] = func(op *workload.Op) *program.Kernel { return fusedKernel(pl, op, p, v) }
-			barred[i] = true
+			if barred[i] = !apart; apart {
+				pl.NeverRun("tiles that are put to another node were never run on hardware")
+				ranks := pl.RanksOf(p.Coll)
+				came[i] = pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, from int) string {
+					return fmt.Sprintf("tiles of rank %d on rank %d", ranks[from], rank)
+				})
+			}
+			kernels[i] = func(op *workload.Op) *program.Kernel { return fusedKernel(pl, op, p, came[i], v) }
 		default:
 			d := newReduction(pl, p, v)
 			kernels[i] = func(op *workload.Op) *program.Kernel { return d.kernel(pl, op, p) }
@@ -116,6 +124,9 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 		r.WriteAsOne(p, kernels[p.Index](compute), func(s *plan.Stream) {
 			if barred[p.Index] { // others wait for their peers' stores themselves
 				r.Barrier(s, pl.Arrived(p.Coll), len(p.First))
+			}
+			if came[p.Index] != nil {
+				awaitTiles(pl, s, p, int32(compute.Rank), came[p.Index], v["order"] == "aware")
 			}
 		})
 	}, ""
@@ -131,8 +142,9 @@ func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 		return false, ""
 	}
 	switch op, first := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]; {
-	case acrossNodes(pl, p) && (op != trace.AllToAll || first.Shape.Kind != workload.Embedding):
-		return false, fmt.Sprintf("the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (an embedding's slices are put)", op)
+	case acrossNodes(pl, p) && op != trace.AllToAll:
+		return false, fmt.Sprintf(
+			"the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (parts of an all-to-all are put)", op)
 	case op != trace.AllToAll:
 		return reduces(pl, p)
 	case first.Tiling.Tiles < len(p.First):
@@ -141,44 +153,85 @@ func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	return true, ""
 }
 
-// fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous
-// share of tiles, in index order, like the rows of the output. Kernels between the operation and its
-// collective rearrange the output; the stores write every tile to its final position (rule U1).
-func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *program.Kernel {
-	n, aware := len(p.First), v["order"] == "aware"
-	dest := pl.RanksOf(p.Coll)
+// owners says which rank, by its place in the collective, owns a tile of a rank. Each rank gets one contiguous share of
+// tiles, in index order, like the rows of the output. In aware order those of other nodes come first, and the rank's own last.
+func owners(pl *plan.Planner, ranks []int32, me, tiles int, aware bool) func(tile int) int {
+	n := len(ranks)
+	shares, order := plan.Cut{N: tiles, Parts: n}, plan.Around(n, 0, 1)
+	if aware {
+		order = plan.Around(n, me+1, 1)
+		near := func(i int) bool { return pl.Machine.Node(int(ranks[i])) == pl.Machine.Node(int(ranks[me])) }
+		slices.SortStableFunc(order[:n-1], func(i, j int) int {
+			switch {
+			case near(i) == near(j):
+				return 0
+			case near(j):
+				return -1
+			}
+			return 1
+		})
+	}
+	if aware && pl.Machine.Fabric.Topology == machine.Mesh {
+		// A link serves one peer: alternating peers tile by tile keeps every link busy (rule U2).
+		return func(tile int) int {
+			if tile >= tiles*(n-1)/n {
+				return order[n-1]
+			}
+			return order[tile%(n-1)]
+		}
+	}
+	return func(tile int) int { return order[shares.Of(tile)] }
+}
+
+// fusedKernel computes and stores the tiles of an operation. Kernels between the operation and its
+// collective rearrange the output; the stores write every tile to its final position (rule U1). Where the ranks are on several
+// nodes a tile for another one is put when it is written, and what comes from each rank is counted (rule U3).
+func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, came [][]program.Flag, v plan.Values) *program.Kernel {
+	aware, ranks := v["order"] == "aware", pl.RanksOf(p.Coll)
 	g := pl.TilesOf(op)
 	g = pl.WithPrograms(op, g, v.Int("programs"))
 	if looksUp(pl, op) {
 		wgs, _ := resident(pl, op, v) // planFused has checked it
 		g = lookups(pl, op, wgs)
 	}
-	shares, order := plan.Cut{N: g.Tiles, Parts: n}, plan.Around(n, 0, 1)
-	if aware {
-		order = plan.Around(n, slices.Index(dest, int32(op.Rank))+1, 1)
-	}
-	owner := func(tile int) int32 { return dest[order[shares.Of(tile)]] }
-	if aware && pl.Machine.Fabric.Topology == machine.Mesh {
-		// A link serves one peer: alternating peers tile by tile keeps every link busy (rule U2).
-		owner = func(tile int) int32 {
-			if tile >= g.Tiles*(n-1)/n {
-				return dest[order[n-1]]
-			}
-			return dest[order[tile%(n-1)]]
-		}
-	}
+	me := slices.Index(ranks, int32(op.Rank))
+	owner := owners(pl, ranks, me, g.Tiles, aware)
 	payload := float64(p.Coll.Bytes) / float64(g.Tiles)
 	stores := storesOf(pl, payload, aware)
 	k := fusing(pl, op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
-	k.Peer = func(tile int) int { return int(owner(tile)) }
+	k.Peer = func(tile int) int { return int(ranks[owner(tile)]) }
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		store := plan.StoreAt(int32(op.Rank), payload)
-		if to := owner(tile); int(to) != op.Rank {
-			store = stores.of(to, tile)
+		at := owner(tile)
+		to, work := ranks[at], plan.Compute(g.Time, g.Read, 0)
+		switch {
+		case at == me:
+			return append(buf, work, plan.StoreAt(to, payload))
+		case pl.Machine.Node(int(to)) != pl.Machine.Node(op.Rank):
+			return putSlice(pl, append(buf, work, plan.StoreAt(int32(op.Rank), payload)), to, payload, came[at][me])
+		case came != nil:
+			return append(buf, work, pl.StoreTo(to, payload, machine.ToAll), pl.Fence(), plan.Signal(came[at][me], "flag"))
 		}
-		return append(buf, plan.Compute(g.Time, g.Read, 0), store)
+		return append(buf, work, stores.of(to, tile))
 	}
 	return k
+}
+
+// awaitTiles holds a rank until the tiles that it owns have come from every other one.
+func awaitTiles(pl *plan.Planner, s *plan.Stream, p *plan.Pair, rank int32, came [][]program.Flag, aware bool) {
+	ranks := pl.RanksOf(p.Coll)
+	me := slices.Index(ranks, rank)
+	for from := range ranks {
+		tiles := pl.TilesOf(&pl.Workload.Ops[p.First[from]]).Tiles
+		owner, count := owners(pl, ranks, from, tiles, aware), int64(0)
+		for tile := range tiles {
+			if owner(tile) == me {
+				count++
+			}
+		}
+		if from != me {
+			s.Wait(came[me][from], count, fmt.Sprintf("tiles of rank %d", ranks[from]))
+		}
+	}
 }
 
 // fusing is the kernel of a compute operation on a grid that does the work of a collective as well.

@@ -22,7 +22,7 @@ func TestThresholds(t *testing.T) {
 func TestTrackerCounts(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {
 		for _, tiles := range []int{8, 17, 100, 513} {
-			g := &ring{n: n, stages: plan.Cut{N: tiles, Parts: n}, blocks: min(mostTrackedBlocks, tiles/n)}
+			g := &ring{n: n, stages: plan.Cut{N: tiles, Parts: n}, blocks: min(32, tiles/n)}
 			posts := map[[2]int]int{}
 			for i := range tiles {
 				stage, block := g.of(i)

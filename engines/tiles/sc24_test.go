@@ -136,3 +136,23 @@ func TestLaunchPerSliceIsSlow(t *testing.T) {
 		t.Errorf("16384 pieces: %v %s, the host alone takes %d to launch them", out.Time, out.Why, issue)
 	}
 }
+
+// The NIC's link is full while it sends: 624 workgroups that fill the memory hold up no put (rule R9).
+func TestPutsBesideLookups(t *testing.T) {
+	w, m := plantest.SampleOperator(t, "sc24-embedding-a2a-2nodes")
+	e := enginetest.EngineNamed(t, "fused")
+	out := must.Have(engines.Run(w, m, plan.Selection{Strategy: e, Values: must.Have(e.Values(nil))(t)}, plan.Scenario{},
+		replay.Options{Level: replay.Workgroups, Ranks: []int{}}))(t)
+	sent, took := make([]int64, 2), make([]trace.Time, 2)
+	for run, i := out.Result.Run, 0; i < len(run.Spans); i++ {
+		if s := run.Spans[i]; s.Kind == trace.Transfer {
+			sent[run.RankOf(s)] += run.Copy(s).Bytes
+			took[run.RankOf(s)] += s.Dur()
+		}
+	}
+	for rank := range sent {
+		if rate := float64(sent[rank]) / float64(took[rank]); sent[rank] != 1<<28 || rate < 0.98*20 {
+			t.Errorf("rank %d puts %d bytes at %.2f GB/s, want 256 MiB at 20", rank, sent[rank], rate)
+		}
+	}
+}

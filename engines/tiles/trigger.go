@@ -44,6 +44,10 @@ var Trigger = plan.Strategy{
 			Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"},
 			Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity",
 		},
+		{
+			Name: "entries", Default: "32", Experimental: true, Least: 1, Most: 256,
+			Doc: "of the tracker: a ring's part of the output is sent in at most so many blocks (T3's has 256)",
+		},
 	},
 	Kind:   plan.Future,
 	Inside: true, Rebuilds: true, Replaces: true,
@@ -61,7 +65,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string
 		return nil, why
 	}
 	t := tracker{
-		pl: pl, direct: v["mapping"] == "direct", first: v["arbitration"] == "mca", queue: v["queue"],
+		pl: pl, direct: v["mapping"] == "direct", first: v["arbitration"] == "mca", queue: v["queue"], tracked: v.Int("entries"),
 		bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{},
 	}
 	t.note()
@@ -107,6 +111,8 @@ type tracker struct {
 	direct bool   // parts are stored to the rank whose they are
 	first  bool   // compute first
 	queue  string // entries up to which transfers are issued then
+	// the tracker's entries: the most blocks of a chunk's transfer
+	tracked int
 	// the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
 	bursts bool
 	rings  cost.Memo[int, *ring] // by index of pair
@@ -128,10 +134,6 @@ type ring struct {
 	gathered *workload.Collective // second half of an all-reduce
 }
 
-// mostTrackedBlocks is the maximum number of blocks of a chunk's transfer. The hardware tracker
-// counts single tiles of wavefronts.
-const mostTrackedBlocks = 32
-
 func (t *tracker) ring(p *plan.Pair) *ring {
 	return t.rings.Of(p.Index, func() *ring {
 		first, n := &t.pl.Workload.Ops[p.First[0]], len(p.First)
@@ -143,7 +145,7 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 		if g.gather {
 			g.stages.Parts = 1
 		}
-		if g.blocks = min(mostTrackedBlocks, max(1, g.stages.N/g.stages.Parts)); g.direct {
+		if g.blocks = min(t.tracked, max(1, g.stages.N/g.stages.Parts)); g.direct {
 			g.blocks = 1 // no transfer waits for one
 		}
 		g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
