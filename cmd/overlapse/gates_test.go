@@ -24,10 +24,10 @@ var gates = map[string]int{
 	"packages that build commands or phases of programs":              1,
 	"files outside replay/machine and replay/cost that evaluate laws": 0,
 	"value copies of a workload":                                      1,
-	"structs of more than 20 fields":                                  1,
+	"structs of more than 20 fields":                                  0,
 	"exported identifiers":                                            1704,
 	"packages":                                                        36,
-	"lines over 140 characters":                                       339,
+	"lines over 140 characters":                                       334,
 }
 
 // laws are the methods of replay/machine that say how long a collective, a GEMM or a pass over memory takes, or at what rate.
