@@ -211,6 +211,8 @@ await press("0", "again");
 const line = t.lines.find((l) => l.row && l.row.label === "stream 20");
 t.select({i: line.row.from, line});
 await press("f", "fit");
+const { origin, scale } = t.geometry, x = (at) => origin + at * scale, left = parseFloat(t.hover.style.left) + 1.5;
+views.outline = {start: left - x(t.spans.start[line.row.from]), end: left + parseFloat(t.hover.style.width) - 3 - x(t.spans.end[line.row.from])};
 for (let i = 0; i < 60; i++) t.zoom(0.5, 70000);
 await note("least");
 return views;`, &got)
@@ -236,6 +238,9 @@ return views;`, &got)
 	}
 	if f := got["fit"]; f.Start > 62_000 || f.End < 97_000 || width("fit") > 50_000 {
 		t.Errorf("F shows %v for a span from 62000 to 97000", f)
+	}
+	if o := got["outline"]; !near(o.Start, 0, 1) || !near(o.End, 0, 1) {
+		t.Errorf("behind F the outline is %v px from the selected span", o)
 	}
 	if w := width("least"); !near(w, 40, 1) {
 		t.Errorf("the closest view is %v ns", w)

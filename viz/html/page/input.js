@@ -5,8 +5,8 @@ const panStep = 0.18, zoomStep = 0.72; // of the view, a key press
 Object.assign(Timeline.prototype, {
   listen() {
     this.scroller.addEventListener("scroll", () => {
-      this.hide();
       this.draw();
+      this.hide();
     }, { passive: true });
     this.scroller.addEventListener("keydown", (e) => this.key(e));
     this.stage.addEventListener("mousemove", (e) => this.move(e));
@@ -106,7 +106,7 @@ Object.assign(Timeline.prototype, {
     const g = this.geometry;
     const x0 = Math.max(g.left, g.origin + this.spans.start[i] * g.scale), x1 = Math.min(g.right, g.origin + this.spans.end[i] * g.scale);
     const y = g.top + line.top - this.scroller.scrollTop;
-    if (x1 < x0 || y < g.top - line.height) return;
+    if (x1 < x0 || y < g.top - line.height) return void (this.hover.style.display = "none");
     this.hover.style.cssText = `display:block;left:${x0 - 1.5}px;top:${y - 0.5}px;width:${Math.max(3, x1 - x0 + 3)}px;height:${line.height + 1}px`;
   },
 

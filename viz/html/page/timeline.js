@@ -338,8 +338,8 @@ class Timeline {
     const width = Math.min(Math.max(end - start, leastView), this.end - this.begin);
     start = Math.min(Math.max(this.begin, (start + end - width) / 2), this.end - width);
     this.view = { start, end: start + width };
-    this.hide();
     this.draw();
+    this.hide(); // the outline of what is selected is where that is drawn now
     for (const call of this.moved) call();
   }
 
