@@ -57,11 +57,11 @@ func overview() string {
 	b.WriteString("| strategy | from | what it does | effort |\n|---|---|---|---|\n")
 	for _, e := range engines.All() {
 		effort := ""
-		switch {
-		case e.Kind == plan.Future:
+		switch e.Kind {
+		case plan.Future:
 			effort = "hardware that no GPU has"
-		case e.Kind == plan.Exact:
-		case e.Kind == plan.Bound:
+		case plan.Exact:
+		case plan.Bound:
 			effort = "none: a bound"
 		default:
 			var all []string

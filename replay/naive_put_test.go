@@ -70,7 +70,7 @@ func readByPut(p *program.Phase) float64 {
 // nicsFirst is the weight of what crosses a NIC: kernels hold it up no more than they must.
 func (n *naive) nicsFirst(from, to int32) float64 {
 	if n.node(int(from)) != n.node(int(to)) {
-		return 256
+		return 64
 	}
 	return 1
 }

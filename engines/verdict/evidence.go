@@ -252,10 +252,10 @@ func (v *assessment) rescaled() {
 
 // untested: strategies and variants that no row of this project measured.
 func (v *assessment) untested() {
-	switch {
-	case v.out.Strategy.Kind == plan.Bound:
+	switch v.out.Strategy.Kind {
+	case plan.Bound:
 		v.addCaveat(invalid, "a bound, not a schedule that can run")
-	case v.out.Strategy.Kind == plan.Future:
+	case plan.Future:
 		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
 	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && v.out.Strategy.Kind != plan.Bound {
