@@ -85,9 +85,16 @@ func (pl *Planner) SetCarrier(v Values) string {
 func adds(op trace.CollectiveOp) bool { return slices.Contains(sumOps, op) }
 
 // capturedMover is what moved a collective's bytes in the capture.
-func capturedMover(c *workload.Collective) string {
-	if c.Engines {
+func (pl *Planner) capturedMover(c *workload.Collective) string {
+	symmetric := func(id int32) bool { // ncclSymkDevKernel_AllGather_ST
+		k := pl.Workload.Ops[id].Kernel
+		return k != nil && strings.HasPrefix(k.Name, "ncclSym")
+	}
+	switch {
+	case c.Engines:
 		return ByEngines
+	case len(c.Members) > 0 && symmetric(c.Members[0]) && pl.timeBy(bySymmetric, c, 0) > 0:
+		return bySymmetric
 	}
 	return ByUnits
 }
@@ -99,7 +106,7 @@ func (pl *Planner) moverOf(c *workload.Collective) string {
 		set = pl.Sums
 	}
 	if set != ByUnits && pl.timeBy(set, c, 0) <= 0 {
-		return capturedMover(c)
+		return pl.capturedMover(c)
 	}
 	return set
 }
@@ -129,7 +136,7 @@ func (pl *Planner) carried(op *workload.Op, p Piece) *program.Kernel {
 	if !pl.anchored {
 		whole += c.Before
 	}
-	mover, was := pl.moverOf(c), capturedMover(c)
+	mover, was := pl.moverOf(c), pl.capturedMover(c)
 	switch {
 	case c.Earlier && pl.anchored:
 		return pl.GangFor(op, c, whole)

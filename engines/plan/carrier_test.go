@@ -3,6 +3,7 @@ package plan_test
 import (
 	"math"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -14,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Two captures of one program, 48 GEMMs beside six all-gathers of eight MI300X (public,
@@ -48,6 +50,27 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		t.Logf("to %s: %+.2f %%, measured %+.2f %%", c.carrier, 100*(got-1), 100*(c.want-1))
 		if math.Abs(got-c.want) > 0.02 {
 			t.Errorf("to %s: %+.2f %%, measured %+.2f %%", c.carrier, 100*(got-1), 100*(c.want-1))
+		}
+	}
+}
+
+// Symmetric windows change nothing of collectives that NCCL's symmetric kernels moved in the capture.
+func TestSymmetricAsCaptured(t *testing.T) {
+	for _, prefix := range []string{"", "ncclSymkDevKernel_"} {
+		w := plantest.LiftSample(t, "measurements/2026-11-30-h200x2-symmetric/traces/fsdp_t2048_base")
+		for i := range w.Ops {
+			if w.Ops[i].Collective >= 0 {
+				k := *w.Ops[i].Kernel // ranks may share it
+				k.Name = prefix + strings.TrimPrefix(k.Name, prefix)
+				w.Ops[i].Kernel = &k
+			}
+		}
+		sel := enginetest.MustParse(t, "captured,multistream:carrier=symmetric,multistream:sums=symmetric")
+		outs := must.Have(engines.Compare(w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, nil))(t)
+		for _, out := range outs[1:] {
+			if change := out.ChangeFrom(outs[0].Expected); out.Why != "" || (change == 0) != (prefix != "") {
+				t.Errorf("%s of %q: %+.2f %% %s", out.Selection, prefix, 100*change, out.Why)
+			}
 		}
 	}
 }

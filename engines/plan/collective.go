@@ -150,9 +150,9 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	e := pl.Laws().Collective(c, bytes, channels)
 	p.DurAlone, p.Channels = e.Alone, e.Channels
 	p.Slowdown = 1
-	if pl.moverOf(c) == bySymmetric {
+	if was := pl.capturedMover(c); pl.moverOf(c) == bySymmetric && was != bySymmetric {
 		seconds, workgroups := symmetricKernel(&pl.Machine, c.Op, float64(bytes), len(c.Members))
-		p.DurAlone = trace.Time(float64(c.TransferAlone()) * seconds / pl.timeBy(capturedMover(c), c, c.Channels))
+		p.DurAlone = trace.Time(float64(c.TransferAlone()) * seconds / pl.timeBy(was, c, c.Channels))
 		p.Channels = workgroups
 	}
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
