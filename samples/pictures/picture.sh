@@ -22,6 +22,9 @@ case $file in
 *.pdf) output=(--no-pdf-header-footer --print-to-pdf="$scratch/picture.${file##*.}") ;;
 *) echo "$file: neither .png nor .pdf" >&2 && exit 2 ;;
 esac
-"$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 --window-size="$width,$height" "${output[@]}" \
-	"file://$scratch/page.html$address" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; exit 1; }
+draw() {
+	"$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 --window-size="$width,$height" "${output[@]}" \
+		"file://$scratch/page.html$address" >"$scratch/log" 2>&1
+}
+draw || draw || { cat "$scratch/log" >&2; exit 1; } # a browser that crashed is started once more
 mv "$scratch/picture.${file##*.}" "$file"
