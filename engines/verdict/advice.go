@@ -55,7 +55,29 @@ func HowTo(w *workload.Workload, out engines.Outcome) ([]plan.Way, plan.Effort) 
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
 	t.Uneven = slices.ContainsFunc(w.Run.Comms, func(c trace.Comm) bool { return c.Op == trace.AllToAll && c.Sent > 0 })
+	t.Saved = bringsBack(w)
 	return plan.How(out.Selection, t)
+}
+
+// bringsBack reports whether most of what copies from the host bring are tensors that the backward pass needs and the step copied
+// to the host before.
+func bringsBack(w *workload.Workload) bool {
+	var saved, others int64 // bytes
+	toHost := false
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		c := w.Run.Copy(w.Run.Spans[op.Span])
+		switch {
+		case c == nil:
+		case c.Dir == trace.DeviceToHost:
+			toHost = true
+		case c.Dir == trace.HostToDevice && op.Backward:
+			saved += c.Bytes
+		case c.Dir == trace.HostToDevice:
+			others += c.Bytes
+		}
+	}
+	return toHost && saved > others
 }
 
 // isNative reports whether nothing in a trace is PyTorch's, nor of a program that XLA compiled.
