@@ -93,18 +93,6 @@ func (o *Outcome) eachTime() []*stepTime {
 	return all
 }
 
-// Brief is the outcome without the spans, idle times and bytes of its run. times are those of
-// verdict.TimesOf.
-func (o Outcome) Brief(times overlap.Times) Outcome {
-	r := o.Result
-	o.Result = &replay.Result{
-		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded,
-		Approximation: r.Approximation,
-	}
-	o.Program, o.Times = nil, &times
-	return o
-}
-
 // ChangeFrom is how much longer the outcome takes than a base, relative to it: -0.1 is 10 % less.
 func (o *Outcome) ChangeFrom(base trace.Time) float64 {
 	return float64(o.Expected)/float64(max(1, base)) - 1

@@ -28,11 +28,6 @@ func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 	return []raceOutcome{{plan.GEMMFirst, alike}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - 2*alike}}
 }
 
-// RunsDiffer is the relative difference between two runs of one program: rows measured
-// twice differ by 1.4 to 1.8 % in the median, decompositions by 2 %
-// (samples/measurements).
-const RunsDiffer = 0.02
-
 // leastShare is the share of runs below which a race outcome is not simulated: all of more
 // than nine ranks never agree by chance.
 const leastShare = 0.001
