@@ -31,7 +31,7 @@ func AdviceOn(w *workload.Workload, captured, out engines.Outcome) Advice {
 	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 {
 		changed.Workload = w
 	}
-	changed.Ops = out.Selection.Of(changed.Ops)
+	changed.Ops = setFor(out.Selection, changed.Ops)
 	a := Advice{
 		Exposed: [2]int64{int64(TimesOf(w, captured).Exposed()), int64(TimesOf(w, out).Exposed())},
 		Memory:  out.Memory.Bytes,
@@ -248,4 +248,22 @@ func moduleOf(run *trace.Run, id trace.SpanID) string {
 		}
 	}
 	return ""
+}
+
+// setFor are those of the collectives that the settings other than the defaults are for; all if one is for any.
+func setFor(s plan.Selection, ops []trace.CollectiveOp) []trace.CollectiveOp {
+	var of []trace.CollectiveOp
+	for _, p := range s.Strategy.Params {
+		switch v := s.Values[p.Name]; {
+		case v == "" || v == p.Default || !p.Matters(s.Values):
+		case p.Ops == nil:
+			return ops
+		default:
+			of = append(of, p.Ops...)
+		}
+	}
+	if of == nil {
+		return ops
+	}
+	return slices.DeleteFunc(slices.Clone(ops), func(op trace.CollectiveOp) bool { return !slices.Contains(of, op) })
 }

@@ -9,10 +9,13 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A column is one of a result's rows, in CSV, on terminals, in Markdown and on pages.
@@ -44,8 +47,8 @@ func (r *Replayed) columns() []column {
 		}},
 	}
 	for i, key := range []string{"compute_ns", "transfer_ns", "waiting_ns", "copies_ns", "idle_ns", "hidden_ns"} {
-		of := func(row *Row) any { return cli.States(row.Times)[i] }
-		list = append(list, column{key, cli.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
+		of := func(row *Row) any { return states(row.Times)[i] }
+		list = append(list, column{key, stateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
 	}
 	return append(list,
 		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any {
@@ -318,7 +321,7 @@ func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *cli.Table {
 
 // page is the table of a page, which has all columns.
 func (r *Replayed) page(rows []*Row) *cli.Table {
-	return r.tableOf(rows, append(append(r.shown(), cli.StateNames...), "note"))
+	return r.tableOf(rows, append(append(r.shown(), stateNames...), "note"))
 }
 
 // shown names the first columns of every table.
@@ -356,4 +359,24 @@ func (r *Replayed) cells() map[string]func(*Row) any {
 		}
 	}
 	return cells
+}
+
+// briefly is the outcome without the spans, idle times and bytes of its run. times are those of
+// verdict.TimesOf.
+func briefly(o engines.Outcome, times overlap.Times) engines.Outcome {
+	r := o.Result
+	o.Result = &replay.Result{
+		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded,
+		Approximation: r.Approximation,
+	}
+	o.Program, o.Times = nil, &times
+	return o
+}
+
+// stateNames are the columns of what a time consists of, and States the cells.
+var stateNames = []string{"compute", "transfer", "waiting", "copies", "idle", "overlapped"}
+
+// states are the cells of StateNames.
+func states(t overlap.Times) []any {
+	return []any{t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, t.Hidden}
 }
