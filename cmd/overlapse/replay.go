@@ -21,6 +21,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/samples"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 )
@@ -137,8 +138,8 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err
 	}
-	if r.Published, err = published(o, sel); err != nil {
-		return err
+	if r.Published, err = published(ctx, o, sel); err != nil {
+		return results.Stopped(ctx, err)
 	}
 	if o.dir != "" {
 		if err := results.WriteFolder(ctx, a.Console, &a.files, o.dir, r); err != nil {
@@ -162,7 +163,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 }
 
 // published is what a paper says of the input, if that is a workload file as it is, on its own machine; else "".
-func published(o replayOptions, sel []plan.Selection) (string, error) {
+func published(ctx context.Context, o replayOptions, sel []plan.Selection) (string, error) {
 	if !cli.IsYAML(o.Path) || o.Machine != "" || o.Retarget != "" || o.Ranks != "" || o.pair != "" {
 		return "", nil
 	}
@@ -170,7 +171,7 @@ func published(o replayOptions, sel []plan.Selection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return score.Published(o.Path, text, sel)
+	return score.Published(samples.Workloads(), o.Path, text, sel, stopFunc(ctx))
 }
 
 // replayMore runs the further replays that flags request: single pairs, what-ifs and explanations.
