@@ -33,10 +33,7 @@ func TestPublished(t *testing.T) {
 		{"t3-tnlg-fc2.yaml", "", "", "trigger", "overlapse reproduce t3 --points"},
 		{"all-reduce.yaml", "", "", "all", ""}, // no claim is of 64 MiB
 	} {
-		text, err := fs.ReadFile(embedded.Workloads(), c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Have(fs.ReadFile(embedded.Workloads(), c.file))(t)
 		sel := must.Have(engines.ParseSelection(c.strategies))(t)
 		got, err := Published("elsewhere/"+c.file, bytes.ReplaceAll(text, []byte(c.from), []byte(c.to)), sel)
 		if c.from == "" {

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/gdamore/tcell/v2"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // simulated draws a model on a simulated terminal and returns its lines.
 func simulated(t *testing.T, m *model, width, height int) []string {
 	t.Helper()
 	s := tcell.NewSimulationScreen("UTF-8")
-	if err := s.Init(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init())
 	defer s.Fini()
 	s.SetSize(width, height)
 	m.Update(tcell.NewEventResize(width, height))
