@@ -61,13 +61,13 @@ func (x *side) gatherNodes(placed program.Flag) *program.Kernel {
 // Sums over the experts of a token are scattered by the kernel that adds them, of so many workgroups (rule O21).
 func (x *side) scatterNodes(seq *sequence) {
 	c, me, shard, parts := x.nodes, x.Me, x.shard, int64(x.nodes.Per)
-	onB := x.Added("sums between nodes")
-	onB.Priority = 1
 	if addsRows(x.Pair.Pair) {
 		parts *= int64(x.blocksOf(x.Pair.Pair))
 	} else {
 		x.copyNodes(seq)
 	}
+	onB := x.Added("sums between nodes")
+	onB.Priority = 1
 	for d := 1; d <= c.Nodes; d++ {
 		target := (c.Node + d) % c.Nodes
 		onB.Wait(x.partial[me][target], parts, "partial results")
