@@ -68,7 +68,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	claims, err = score.Claims(samples.Workloads(), claims, on, cli.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	claims, err = score.Claims(samples.Workloads(), claims, on, stopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
 	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):

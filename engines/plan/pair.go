@@ -42,13 +42,6 @@ func (r *Rank) EndPair() {
 	}
 }
 
-// Barrier makes a stream wait until the streams of all n ranks have reached it (rule S12).
-func (r *Rank) Barrier(s *Stream, all program.Flag, n int) {
-	s.Post(all, 1)
-	s.Wait(all, int64(n), "barrier")
-	s.Delay(Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
-}
-
 // WriteFills writes the library's fills before a compute operation and returns the gap
 // after them. The first fill waits for the operation's dependencies (rule S2).
 func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
@@ -134,11 +127,6 @@ func (r *Rank) Written(s *Stream, op *workload.Op) {
 	s.Post(r.Planner.Done[op.ID], 1)
 	s.End = max(s.End, op.End)
 	r.Planner.where[op.ID] = Point{s, len(s.Commands)}
-}
-
-// Share is the k-th of n parts of a time. The parts add up to it.
-func Share(t trace.Time, k, n int) trace.Time {
-	return t*trace.Time(k+1)/trace.Time(n) - t*trace.Time(k)/trace.Time(n)
 }
 
 // members fills in the operations around a pair on every rank and returns all its ops.

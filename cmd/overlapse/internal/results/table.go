@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -45,8 +47,8 @@ func (r *Replayed) columns() []column {
 		}},
 	}
 	for i, key := range []string{"compute_ns", "transfer_ns", "waiting_ns", "copies_ns", "idle_ns", "hidden_ns"} {
-		of := func(row *Row) any { return cli.States(row.Times)[i] }
-		list = append(list, column{key, cli.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
+		of := func(row *Row) any { return states(row.Times)[i] }
+		list = append(list, column{key, stateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
 	}
 	return append(list,
 		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any {
@@ -332,7 +334,7 @@ func (r *Replayed) intervals(con *cli.Console, rows []*Row, chosen bool) *cli.Ta
 
 // page is the table of a page, which has all columns.
 func (r *Replayed) page(rows []*Row) *cli.Table {
-	return r.tableOf(rows, append(append(r.shown(), cli.StateNames...), "overlap", "note"))
+	return r.tableOf(rows, append(append(r.shown(), stateNames...), "overlap", "note"))
 }
 
 // shown names the first columns of every table.
@@ -370,4 +372,24 @@ func (r *Replayed) cells() map[string]func(*Row) any {
 		}
 	}
 	return cells
+}
+
+// briefly is the outcome without the spans, idle times and bytes of its run. times are those of
+// verdict.TimesOf.
+func briefly(o engines.Outcome, times overlap.Times) engines.Outcome {
+	r := o.Result
+	o.Result = &replay.Result{
+		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded,
+		Approximation: r.Approximation,
+	}
+	o.Program, o.Times = nil, &times
+	return o
+}
+
+// stateNames are the columns of what a time consists of, and States the cells.
+var stateNames = []string{"compute", "transfer", "waiting", "copies", "idle", "overlapped"}
+
+// states are the cells of StateNames.
+func states(t overlap.Times) []any {
+	return []any{t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, t.Hidden}
 }
