@@ -60,7 +60,7 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	if _, ok := pl.Cluster(pl.RanksOf(&pl.Workload.Collectives[p.Collective]), 0); !ok {
 		return false, fmt.Sprintf("the %s has not equally many ranks of each node", op)
 	}
-	why = pl.NotByTile(p)
+	why = notByTile(pl, p)
 	return why == "", why
 }
 
