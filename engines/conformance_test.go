@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -25,10 +26,7 @@ import (
 func conform(t *testing.T, s plan.Selection, w *workload.Workload, m machine.Machine) string {
 	t.Helper()
 	run := func() engines.Outcome {
-		out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Have(engines.Run(w, m, s, plan.Scenario{}, replay.Options{}))(t)
 		return out
 	}
 	out := run()

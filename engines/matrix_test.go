@@ -89,10 +89,7 @@ func matrixRows(t *testing.T) (rows []matrixRow) {
 
 // matrixColumns are every strategy, and behind it those settings of it that serve other pairs.
 func matrixColumns(t *testing.T) (columns []plan.Selection) {
-	settings, err := engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll:blocks=128")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := must.Have(engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll:blocks=128"))(t)
 	engines := must.Have(engines.ParseSelection("all"))(t)
 	for _, e := range engines {
 		columns = append(columns, e)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -16,10 +17,7 @@ func TestMeasuredVectorsKeepTime(t *testing.T) {
 	run := *w.Run
 	run.Estimated = ""
 	w.Run = &run
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	op := &w.Ops[w.Pairs[0].First[0]]
 	slots := 104 * 8 // of 256 threads
 	want := op.Dur() * trace.Time(slots) / (832 * 16)
