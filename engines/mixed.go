@@ -25,7 +25,7 @@ func On(e plan.Strategy, rows []int) plan.Strategy {
 		}
 		before := len(pl.Pairs)
 		emit, why = planAll(pl, v)
-		pl.LimitToPairs(before)
+		limitToPairs(pl, before)
 		return emit, why
 	}
 	return e
@@ -145,4 +145,13 @@ func MixedOf(choices []PairChoice) plan.Strategy {
 		return func(r *plan.Rank, p *plan.Pair) { emits[p.Index](r, p) }, ""
 	}
 	return e
+}
+
+// limitToPairs limits the planner's settings to the pairs from the given one on.
+func limitToPairs(pl *plan.Planner, from int) {
+	own := pl.Settings
+	pl.Settings = plan.Settings{}
+	for i := from; i < len(pl.Pairs); i++ {
+		pl.Pairs[i].Settings = &own
+	}
 }

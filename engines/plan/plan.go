@@ -224,15 +224,6 @@ func (pl *Planner) newPair(p *workload.Pair) Pair {
 	return pr
 }
 
-// LimitToPairs limits the planner's settings to the pairs from the given one on.
-func (pl *Planner) LimitToPairs(from int) {
-	own := pl.Settings
-	pl.Settings = Settings{}
-	for i := from; i < len(pl.Pairs); i++ {
-		pl.Pairs[i].Settings = &own
-	}
-}
-
 // Note adds a sentence on what the plan did, or why a setting did nothing, each once, for those who
 // ask why.
 func (pl *Planner) Note(format string, args ...any) {
@@ -249,11 +240,6 @@ func once(list []string, text string) []string {
 // NeverRun notes a reason for which nothing like the plan has run on hardware, each once. A
 // prediction counts it as a setting that was never run.
 func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
-
-// FusedBuild is the reason of a captured kernel that becomes part of another one.
-func FusedBuild(op *workload.Op) string {
-	return trace.Short(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
-}
 
 // Write writes all ranks (WriteRank) and returns the program. Afterwards the planner does not hold what only
 // writing needs: kernels refer to it for as long as the program is simulated.
@@ -342,22 +328,6 @@ func (pl *Planner) alike(to []int32) bool {
 		}
 	}
 	return true
-}
-
-// WritePair has a strategy write a pair that it serves under the pair's settings. It returns the operations that the
-// pair replaces on the rank.
-func (r *Rank) WritePair(p *Pair, emit Emitter) (replaced []*workload.Op) {
-	pl := r.Planner
-	around := pl.Settings
-	if p.Settings != nil {
-		pl.Settings = *p.Settings
-	}
-	emit(r, p)
-	pl.Settings = around
-	for _, link := range p.Links() {
-		replaced = append(replaced, r.ReplacedOps(link)...)
-	}
-	return replaced
 }
 
 // nameOrigins lets commands stand for captured operations if the workload was changed

@@ -23,7 +23,7 @@ func (r *Rank) WriteInSequence(p *Pair, channels, programs int) {
 	r.BeginPair(p)
 	for _, op := range append(ops, second) {
 		s := r.Stream(op.Queue)
-		gap := r.WaitUntilReady(s, op, r.Dependencies(p, op))
+		gap := r.WaitUntilReady(s, op, r.captured(p, op))
 		c := pl.CommandOf(op)
 		switch op {
 		case comm:
