@@ -184,3 +184,13 @@ func TestManyKinds(t *testing.T) {
 		t.Errorf("%d entries for %d skipped records", entries, skipped)
 	}
 }
+
+// A file that leaves numbers of dispatches out is damaged.
+func TestMissingDispatches(t *testing.T) {
+	text := strings.Replace(resultsJSON, `"kernel_id": 9}`, `"kernel_id": 9, "dispatch_id": 4}`, 1)
+	run := must.Have(ReadJSON(strings.NewReader(text), "x_results.json"))(t)
+	const want = "2 kernels and copies cannot be read and are left out: dispatches whose numbers the file leaves out: times of idle are not known"
+	if said := fmt.Sprint(run.Damage().Sentences); !strings.Contains(said, want) {
+		t.Errorf("%s, want %s", said, want)
+	}
+}
