@@ -118,8 +118,7 @@ var refusals = []struct{ cell, meaning, contains string }{
 	{"-", "", "no GEMM"},
 	{"small", "the messages are too large for the protocol", "is for small messages"},
 	{"ring", "what is stored directly needs a switch or a link between any two GPUs", "a link between any two"},
-	{"nodes", "the strategy serves this pair within a node only", "several nodes"},
-	{"nodes", "", "between nodes is for impl=ll"},
+	{"nodes", "the strategy serves this pair within a node only", "between nodes is for impl=ll"},
 	{"large", "engines leave collectives of this size to the library", "up to which engines use such a kernel"},
 	{"one", "one iteration has no next one to overlap", "has no next iteration"},
 }
