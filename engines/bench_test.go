@@ -11,7 +11,20 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/must"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
+
+// BenchmarkCompare replays a sample of two iterations of a whole model under all
+// strategies, on as many cores as there are.
+func BenchmarkCompare(b *testing.B) {
+	w, m := plantest.LiftSample(b, "llama70b-prefill"), plantest.H200(b, 4)
+	all := must.Have(engines.ParseSelection("all"))(b)
+	for b.Loop() {
+		if _, err := engines.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
 
 // BenchmarkReplayStep replays two training steps of fully_shard (1,800 operations on two
 // ranks) under all strategies with their default settings, the durations alone included; and
