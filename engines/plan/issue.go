@@ -198,8 +198,11 @@ func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	}
 }
 
-// WaitIssued makes a stream wait until the host has issued an operation.
+// WaitIssued makes a stream wait until the host has issued an operation, if no captured graph of its pair launches it.
 func (r *Rank) WaitIssued(s *Stream, op *workload.Op) {
+	if r.Planner.Graph && !r.Planner.oneGraph {
+		return
+	}
 	issue := r.issueAsCaptured
 	if r.Planner.hostOrder != nil {
 		r.beginAhead(s, op)
