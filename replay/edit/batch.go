@@ -29,12 +29,6 @@ func Batch(w *workload.Workload, m machine.Machine, up, down, n int) *workload.W
 		at[id] = int32(i)
 	}
 	row := func(id int32, k int) int32 { return at[id]*int32(n) + int32(k) }
-	rows := func(ids []int32, k int) (parts []int32) {
-		for _, id := range ids {
-			parts = append(parts, row(id, k))
-		}
-		return parts
-	}
 	for i := range w.Collectives {
 		for k := range n {
 			part := laws.Cut(slices.Repeat([]*workload.Collective{&w.Collectives[i]}, up), down*n, 0)
@@ -59,12 +53,7 @@ func Batch(w *workload.Workload, m machine.Machine, up, down, n int) *workload.W
 	}
 	for _, p := range w.Pairs {
 		for k := range n {
-			part := p
-			part.First, part.Second = rows(p.First, k), rows(p.Second, k)
-			if p.Collective >= 0 {
-				part.Collective = p.Collective*int32(n) + int32(k)
-			}
-			e.Pairs = append(e.Pairs, part)
+			e.AddPair(p, func(id int32) int32 { return row(id, k) })
 		}
 	}
 	for i := range e.Steps {
@@ -247,28 +236,13 @@ func (u *repeated) repeat(j int) {
 		u.Add(r)
 	}
 	for _, p := range w.Pairs {
-		if !again(p.First[0]) {
-			continue
+		if again(p.First[0]) {
+			u.AddPair(p, func(id int32) int32 { return u.rows[id][j] })
 		}
-		p.First, p.Second = u.all(p.First, j), u.all(p.Second, j)
-		if p.Collective >= 0 {
-			p.Collective = colls[p.Collective]
-		}
-		if marked {
-			p.Step += int32(j)
-		}
-		u.Pairs = append(u.Pairs, p)
 	}
 	if marked && j > 0 {
 		u.Steps = append(u.Steps, w.Steps[u.last])
 	}
-}
-
-func (u *repeated) all(ids []int32, j int) (rows []int32) {
-	for _, id := range ids {
-		rows = append(rows, u.rows[id][j])
-	}
-	return rows
 }
 
 // earlier is the row of an op on which the j-th repetition of one depends: that of
