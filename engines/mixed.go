@@ -25,7 +25,7 @@ func On(e plan.Strategy, rows []int) plan.Strategy {
 		}
 		before := len(pl.Pairs)
 		emit, why = planAll(pl, v)
-		pl.LimitToPairs(before, emit)
+		limitToPairs(pl, before, emit)
 		return nil, why
 	}
 	return e
@@ -140,4 +140,13 @@ func MixedOf(choices []PairChoice) plan.Strategy {
 		return nil, ""
 	}
 	return e
+}
+
+// limitToPairs limits the planner's settings to the pairs from the given one on, and has them written; nil: in their places.
+func limitToPairs(pl *plan.Planner, from int, emit plan.Emitter) {
+	own := pl.Settings
+	pl.Settings = plan.Settings{}
+	for i := from; i < len(pl.Pairs); i++ {
+		pl.Pairs[i].Settings, pl.Pairs[i].Emit = &own, emit
+	}
 }

@@ -61,7 +61,7 @@ func (n *naive) sides(flows []*nflow, limit map[*nflow]float64) map[string]float
 			asks[resource] += weight * all
 		}
 	}
-	rate := program.PerNanosecond(n.m.GPU.Memory.Value)
+	rate := perNanosecond(n.m.GPU.Memory.Value)
 	for g, gpu := range n.gpus {
 		share := .5
 		if n.p.Arbiter.Policy == program.ComputeFirst {

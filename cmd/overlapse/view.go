@@ -64,7 +64,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Path, o.full = a.Input(args), c.Flags().Changed("rank")
+			o.Path, o.full = inputOf(&a.Reader, args), c.Flags().Changed("rank")
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
 				return cli.Errorf("--at: %w (y shows the address of a view)", err)
@@ -165,8 +165,8 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
 	}
-	record := results.Recording(o.rank)
-	if record.To, record.Stop = trace.Infinity, cli.StopFunc(ctx); o.full {
+	record := recording(o.rank)
+	if record.To, record.Stop = trace.Infinity, stopFunc(ctx); o.full {
 		record.Most = 0
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record, true, false)
@@ -250,7 +250,7 @@ const recommended = "recommended"
 func (a *app) recommend(
 	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection, opts *tui.Options,
 ) (sel []plan.Selection, err error) {
-	like := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
+	like := replay.Options{Like: true, Stop: stopFunc(ctx)}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false, true)
 	if err != nil {
 		return nil, err

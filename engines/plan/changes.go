@@ -36,24 +36,6 @@ func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 	return list
 }
 
-// Of are those of the collectives that the settings other than the defaults are for; all if one is for any.
-func (s Selection) Of(ops []trace.CollectiveOp) []trace.CollectiveOp {
-	var of []trace.CollectiveOp
-	for _, p := range s.Strategy.Params {
-		switch v := s.Values[p.Name]; {
-		case v == "" || v == p.Default || !p.Matters(s.Values):
-		case p.Ops == nil:
-			return ops
-		default:
-			of = append(of, p.Ops...)
-		}
-	}
-	if of == nil {
-		return ops
-	}
-	return slices.DeleteFunc(slices.Clone(ops), func(op trace.CollectiveOp) bool { return !slices.Contains(of, op) })
-}
-
 // ranOn are the GPUs of the measured rows of strategies (samples/measurements).
 var ranOn = []string{"NVIDIA H100", "NVIDIA H200"}
 

@@ -9,16 +9,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Communicates reports whether an operation moves bytes between ranks, as defined by
-// package overlap.
-func (pl *Planner) Communicates(op *workload.Op) bool {
-	if op.Kind != trace.Copy {
-		return op.Collective >= 0 || op.Kind == trace.Collective
-	}
-	c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span])
-	return c != nil && c.Dir == trace.PeerToPeer
-}
-
 // Before is the last operation of the rank that had ended when an operation started in the capture
 // (-1: none), and whether another one was running then.
 func (pl *Planner) Before(op *workload.Op) (ended int32, busy bool) {

@@ -236,15 +236,6 @@ func (pl *Planner) IsReplaced(id int32) bool {
 	return of
 }
 
-// LimitToPairs limits the planner's settings to the pairs from the given one on, and has them written; nil: in their places.
-func (pl *Planner) LimitToPairs(from int, emit Emitter) {
-	own := pl.Settings
-	pl.Settings = Settings{}
-	for i := from; i < len(pl.Pairs); i++ {
-		pl.Pairs[i].Settings, pl.Pairs[i].Emit = &own, emit
-	}
-}
-
 // Note adds a sentence on what the plan did, or why a setting did nothing, each once, for those who
 // ask why.
 func (pl *Planner) Note(format string, args ...any) {
@@ -261,11 +252,6 @@ func once(list []string, text string) []string {
 // NeverRun notes a reason for which nothing like the plan has run on hardware, each once. A
 // prediction counts it as a setting that was never run.
 func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
-
-// FusedBuild is the reason of a captured kernel that becomes part of another one.
-func FusedBuild(op *workload.Op) string {
-	return trace.Short(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
-}
 
 // Write writes all ranks (WriteRank) and returns the program. Afterwards the planner does not hold what only
 // writing needs: kernels refer to it for as long as the program is simulated.

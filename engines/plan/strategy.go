@@ -32,7 +32,6 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -116,24 +115,10 @@ func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Sc
 	return pl, nil
 }
 
-// TooManyFlags is the reason why the program that was written cannot be simulated, or "".
-func (pl *Planner) TooManyFlags() string {
-	n, world := pl.Program.Flags.Len(), pl.Workload.World
-	if n <= mostFlags {
-		return ""
-	}
-	ranks := max(1, int(float64(world)*math.Sqrt(mostFlags/float64(n))))
-	return fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, world, ranks)
-}
-
 // replaces reports whether another kernel than the captured one moves the bytes of collectives.
 func (e *Strategy) replaces(v Values) bool {
 	return e.Replaces || slices.ContainsFunc(e.Params, func(p Param) bool { return p.Replaces && v[p.Name] != p.Default })
 }
-
-// mostFlags bounds the flags of a program, of which one takes about 100 bytes: where every rank has
-// one for each of its peers, a large job has many.
-const mostFlags = 1 << 24
 
 // A Param is one parameter of a strategy.
 type Param struct {

@@ -258,7 +258,7 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 	}
 	it.end = plan.Point{On: s, At: len(s.Commands)}
 	switch {
-	case rw.pl.Communicates(it.op):
+	case communicates(rw.pl, it.op):
 		rw.last, rw.copy = nil, it
 	case it.op.Kind == trace.Compute:
 		rw.last = append(slices.DeleteFunc(rw.last, func(x *item) bool { return x.end.On == s }), it)
@@ -268,7 +268,7 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 // separate makes a stream wait, in a serial schedule, so that an operation does not run alongside
 // communication or, if it communicates, alongside anything.
 func (rw *rankWriter) separate(s *plan.Stream, op *workload.Op) (event bool) {
-	comm := rw.pl.Communicates(op)
+	comm := communicates(rw.pl, op)
 	if !rw.serial || op.Kind == trace.Copy && !comm {
 		return false
 	}
@@ -401,4 +401,14 @@ func (rw *rankWriter) waitForAll(s, own *plan.Stream, m *member) (event bool) {
 		event = rw.waitForLine(s, m) || event
 	}
 	return event
+}
+
+// communicates reports whether an operation moves bytes between ranks, as defined by
+// package overlap.
+func communicates(pl *plan.Planner, op *workload.Op) bool {
+	if op.Kind != trace.Copy {
+		return op.Collective >= 0 || op.Kind == trace.Collective
+	}
+	c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span])
+	return c != nil && c.Dir == trace.PeerToPeer
 }

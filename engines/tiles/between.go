@@ -176,7 +176,7 @@ func leaveBeside(pl *plan.Planner) {
 				s.pairs, s.kernels, s.bytes = s.pairs+1, len(t.fused), s.bytes+fusionOf(pl.Workload, a, b, t).saved
 				for _, op := range t.fused {
 					s.took += op.DurAlone()
-					pl.NeverRun(plan.FusedBuild(op))
+					pl.NeverRun(noFusedBuild(op))
 				}
 			}
 		}

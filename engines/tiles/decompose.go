@@ -76,7 +76,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why stri
 		return nil, why
 	}
 	if n > 1 { // what arrives in parts is put together behind them; sums and messages stay in place
-		pl.Staged(from, trace.AllReduce, trace.SendRecv)
+		stageFrom(pl, from, trace.AllReduce, trace.SendRecv)
 	}
 	switch v["variant"] {
 	case "waves":

@@ -49,7 +49,7 @@ func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
 	case t.gemm == "chunks":
 		can = func(*workload.Op) bool { return false }
 	}
-	why = t.pl.Between(p, can)
+	why = nothingBetween(t.pl, p, can)
 	return why == "", why
 }
 

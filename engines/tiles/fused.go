@@ -64,7 +64,7 @@ func joinChains(w *workload.Workload, m machine.Machine, _ plan.Values) *workloa
 }
 
 func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
-	if why := pl.NoLinks(); why != "" {
+	if why := noLinks(pl); why != "" {
 		return nil, why
 	}
 	others := len(pl.Pairs) // pairs of other strategies in a mix
@@ -83,7 +83,7 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 		p := &pl.Pairs[i]
 		op := &pl.Workload.Ops[p.First[0]]
 		if p.Joins > 1 {
-			pl.NeverRun(plan.FusedBuild(op))
+			pl.NeverRun(noFusedBuild(op))
 			pl.Note("several embeddings: one kernel over all tables, as FBGEMM's table-batched lookups")
 		}
 		gradient := p.Direction == workload.CollectiveThenCompute
@@ -123,7 +123,7 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 		compute, _ := r.Split(p)
 		r.WriteAsOne(p, kernels[p.Index](compute), func(s *plan.Stream) {
 			if barred[p.Index] { // others wait for their peers' stores themselves
-				r.Barrier(s, pl.Arrived(p.Coll), len(p.First))
+				barrier(r, s, pl.Arrived(p.Coll), len(p.First))
 			}
 			if came[p.Index] != nil {
 				awaitTiles(pl, s, p, int32(compute.Rank), came[p.Index], v["order"] == "aware")

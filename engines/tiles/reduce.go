@@ -47,7 +47,7 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	case compute.Tiling.Tiles < len(p.First):
 		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", trace.Short(compute.Name), op)
 	}
-	why = pl.NotByTile(p)
+	why = notByTile(pl, p)
 	return why == "", why
 }
 

@@ -26,7 +26,7 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	if p.Direction != workload.ComputeThenCollective {
 		return "variant=waves counts tiles of a GEMM before a collective, and the collectives here come first"
 	}
-	if no := pl.NotByTile(p); no != "" {
+	if no := notByTile(pl, p); no != "" {
 		return no
 	}
 	tiles := pl.Workload.Ops[p.First[0]].Tiling.Tiles

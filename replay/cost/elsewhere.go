@@ -52,7 +52,7 @@ func (l *Laws) kernelHere(op *workload.Op) *Estimate {
 // factor is the factor on the duration of a kernel or copy whose launch here is another one, and what bounds its time.
 func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of Reason, t roofed) {
 	from, to, took := l.Seen.Machine, l.Machine, seconds(op.DurAlone())
-	ratio, bytes := from.GPU.VectorRatio(&to.GPU), l.through(op.Read, op.Write)
+	ratio, bytes := vectorRatio(&from.GPU, &to.GPU), l.through(op.Read, op.Write)
 	sh := op.Shape
 	if took <= 0 {
 		return 1, byBytes, t
@@ -200,7 +200,7 @@ func (l *Laws) roof(took, bytes, ratio float64) (t roofed) {
 // the ratio of the library's times (rule Y5). If the ranks are on several nodes on one side, or only one library's times are
 // recorded, both are those of the tuner's model, whose errors then cancel.
 func (l *Laws) collectiveHere(c *workload.Collective, channels int) (by float64, of Reason) {
-	ranks := l.Workload.RanksOf(c)
+	ranks := ranksOf(l.Workload, c)
 	was := ranks
 	if l.RanksSeen != nil {
 		was = l.RanksSeen(c, ranks)

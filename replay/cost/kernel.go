@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -400,3 +401,16 @@ func (l *Laws) Unseen(op *workload.Op) (seconds, burst float64, byMemory bool) {
 	}
 	return seconds, burst, false
 }
+
+// vectorRatio is the rate of vector work on another GPU relative to this one: compute units
+// times clock. Where the clock of one is unknown only the compute units count.
+func vectorRatio(g *machine.GPU, to *machine.GPU) float64 {
+	from, clock := cmp.Or(g.Clock.Value, 1), cmp.Or(to.Clock.Value, 1)
+	if (from >= slowestClock) != (clock >= slowestClock) {
+		from, clock = 1, 1
+	}
+	return to.CUs.Value / g.CUs.Value * clock / from
+}
+
+// slowestClock, in Hz, is between relative clocks and those of GPUs.
+const slowestClock = 1e6

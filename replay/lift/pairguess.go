@@ -148,7 +148,7 @@ func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
 // of one that waits for it on another queue overlap by microseconds.
 func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 	const few = 4
-	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= workload.EventHop); i-- {
+	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= eventHop); i-- {
 		if workload.NameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
 			return trace.ReduceScatter
 		}

@@ -2,7 +2,6 @@ package assemble
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -215,19 +214,6 @@ func ElemSize(dtype string) int32 {
 		}
 	}
 	return 0
-}
-
-// ncclTypes are NCCL's data types by their numbers (ncclDataType_t of nccl.h).
-var ncclTypes = [...]string{
-	"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2",
-}
-
-// DType returns the type in an argument of a call of NCCL or RCCL: its name or its number.
-func DType(arg string) string {
-	if n, err := strconv.Atoi(arg); err == nil && n >= 0 && n < len(ncclTypes) {
-		return ncclTypes[n]
-	}
-	return arg
 }
 
 // comm returns the operation of a call, without its group.

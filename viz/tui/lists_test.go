@@ -147,7 +147,7 @@ func TestSearchOfRank(t *testing.T) {
 	press(m, "Enter")
 	p := m.page()
 	if at := p.t.Rows[p.sel.row]; at.Rank != 1 || len(p.hits) != 2 {
-		t.Errorf("%d hits, the first on %s", len(p.hits), p.t.Path(p.sel.row))
+		t.Errorf("%d hits, the first on %s", len(p.hits), pathOf(p.t, p.sel.row))
 	}
 }
 
