@@ -47,10 +47,7 @@ func TestGraphStaysGraph(t *testing.T) {
 	for _, batch := range []string{"b1", "b32"} {
 		w := plantest.LiftSample(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_decode_tp_"+batch+"_allreducenccl_graphTrue")
 		m := plantest.H200(t, w.World)
-		outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream"), plan.Scenario{}, replay.Options{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		outs := must.Have(engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream"), plan.Scenario{}, replay.Options{}, nil))(t)
 		for _, out := range outs[1:] {
 			if off := engines.Abs(out.Time - outs[0].Time); off*100 > outs[0].Time {
 				t.Errorf("%s: %s takes %d ns, captured %d", batch, out, out.Time, outs[0].Time)

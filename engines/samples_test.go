@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -13,10 +14,7 @@ import (
 // strategies, on as many cores as there are.
 func BenchmarkCompare(b *testing.B) {
 	w, m := plantest.LiftSample(b, "llama70b-prefill"), plantest.H200(b, 4)
-	all, err := engines.ParseSelection("all")
-	if err != nil {
-		b.Fatal(err)
-	}
+	all := must.Have(engines.ParseSelection("all"))(b)
 	for b.Loop() {
 		if _, err := engines.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
 			b.Fatal(err)

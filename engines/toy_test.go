@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -70,10 +71,7 @@ func TestToyStrategy(t *testing.T) {
 // measured and its tables follow from the value, and no other package names one.
 func TestToyNeedsNothingElse(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	candidates, err := toy.Candidates(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	candidates := must.Have(toy.Candidates(nil))(t)
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
 	ladders, err := verdict.Climb(w, m, captured, [][]plan.Selection{candidates}, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(ladders) != 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -30,10 +31,7 @@ func TestTrafficWithinMemoryRate(t *testing.T) {
 		if err != nil || out.Time < 230_000 || out.Time > 300_000 {
 			t.Errorf("%g times the memory's rate: bulk takes %d ns, %v", c.listed, out.Time, err)
 		}
-		alone, err := engines.Isolate(w, m, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		alone := must.Have(engines.Isolate(w, m, nil))(t)
 		for i := range alone.Ops {
 			op := &alone.Ops[i]
 			if op.Name != "b" {

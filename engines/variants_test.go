@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -34,10 +35,7 @@ func TestVariants(t *testing.T) {
 		{"ideal", map[string]string{"variant": "rs-nmc"}, "all_reduce reduce_scatter"},
 	} {
 		e := enginetest.EngineNamed(t, v.engine)
-		values, err := e.Values(v.set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Have(e.Values(v.set))(t)
 		for _, s := range specs {
 			t.Run(v.engine+" "+e.String(values)+"/"+s.name, func(t *testing.T) {
 				w, m := s.spec.Build(t), plantest.H200(t, s.spec.Ranks)

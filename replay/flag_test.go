@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -44,10 +45,7 @@ func TestPostsArrive(t *testing.T) {
 				p.GPUs[0].Streams = append(p.GPUs[0].Streams, program.Stream{Name: "waits", Commands: []program.Command{{Op: program.Wait, Flag: program.Flag(f), Count: int64(i + 1)}}})
 			}
 		}
-		r, err := Simulate(small(1, 4), p, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Have(Simulate(small(1, 4), p, Options{}))(t)
 		for s, st := range p.GPUs[0].Streams {
 			c := st.Commands[0]
 			if c.Op != program.Wait {

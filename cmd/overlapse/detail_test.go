@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // The results of a training step of two ranks are files to open: its millions
@@ -28,13 +29,8 @@ func TestStepResults(t *testing.T) {
 		a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 		o.Flags, o.format, o.ranks = cli.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
-		if err := a.replay(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(filepath.Join(o.dir, "timeline.json.gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.replay(t.Context(), o))
+		info := must.Have(os.Stat(filepath.Join(o.dir, "timeline.json.gz")))(t)
 		return info.Size(), stderr.String()
 	}
 	whole, notes := size(replayOptions{window: results.Iteration})
@@ -61,10 +57,7 @@ func TestShownRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := results.Of(t.Context(), a.Console, q.Path, w, m, sel, q.Scenario(), replay.Options{}, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(results.Of(t.Context(), a.Console, q.Path, w, m, sel, q.Scenario(), replay.Options{}, true, false))(t)
 	for _, out := range r.Outcomes {
 		if out.Result == nil {
 			continue

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const (
@@ -321,20 +323,14 @@ func TestTopLevel(t *testing.T) {
 		"go.mod": true, "go.sum": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "README.md": true, "LICENSE": true,
 		".ci": true, ".github": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
 	}
-	ignored, err := os.Open(filepath.Join(root, ".gitignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ignored := must.Have(os.Open(filepath.Join(root, ".gitignore")))(t)
 	defer ignored.Close()
 	for s := bufio.NewScanner(ignored); s.Scan(); {
 		if name, ok := strings.CutPrefix(s.Text(), "/"); ok {
 			want[strings.TrimSuffix(name, "/")] = false
 		}
 	}
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Have(os.ReadDir(root))(t)
 	have := map[string]bool{}
 	for _, e := range entries {
 		have[e.Name()] = true

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // served is a client of `overlapse mcp` on folders, over its standard input and output.
@@ -120,23 +121,17 @@ func TestMCPHostilePaths(t *testing.T) {
 	root, outside := filepath.Join(dir, "root"), filepath.Join(dir, "outside")
 	const secret = `{"traceEvents":[{"ph":"X","cat":"kernel","name":"SECRET","pid":0,"tid":7,"ts":1,"dur":5,"args":{"stream":7}}]}`
 	for _, d := range []string{root + "/links", root + "/archives", outside, root + "-beside"} {
-		if err := os.MkdirAll(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(d, 0o777))
 	}
 	write := func(name, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 	write(outside+"/secret.json", secret)
 	write(root+"-beside/secret.json", secret)
 	write(root+"/plan.yaml", "machine: ../outside/m.yaml\n")
 	write(root+"/text.json", "SECRET of another kind")
 	for link, to := range map[string]string{"/out.json": outside + "/secret.json", "/links/rank0.json": "../../outside/secret.json", "/folder": outside} {
-		if err := os.Symlink(to, root+link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, root+link))
 	}
 	var z bytes.Buffer
 	zw := zip.NewWriter(&z)
@@ -214,9 +209,7 @@ func TestMCPLarge(t *testing.T) {
 		fmt.Fprintf(&b, `{"ph":"X","cat":"kernel","name":"kernel_%d_%s","pid":0,"tid":7,"ts":%d,"dur":9,"args":{"device":0,"stream":7,"correlation":%d}},`+"\n", i%5000, strings.Repeat("long", 60), 10*i, i)
 	}
 	b.WriteString(`{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":9,"ts":5,"dur":9,"args":{"device":0,"stream":9,"Collective name":"allreduce","Group size":8}}]}`)
-	if err := os.WriteFile(dir+"/large.json", []byte(b.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir+"/large.json", []byte(b.String()), 0o666))
 	s := served(t, dir)
 	for _, tool := range []string{"inspect", "view"} {
 		if text, failed := ask(t, s, tool, map[string]any{"path": "large.json"}); failed || len(text) < 200 {

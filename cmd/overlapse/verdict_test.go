@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Defect 1: the terminal, the report, the Markdown summary and the JSON recommend the same.
@@ -21,10 +22,7 @@ func TestOneVerdict(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, notes.String())
 	}
 	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Have(os.ReadFile(filepath.Join(dir, name)))(t)
 		return string(b)
 	}
 	var result struct {

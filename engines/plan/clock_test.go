@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -56,14 +57,8 @@ func TestSustainedDraw(t *testing.T) {
 // On another GPU a loop of five iterations (7.8 ms, GEMMs at full clock, which for long would be 0.91) has the full clock
 // too; for long it has that GPU's steady one.
 func TestShortLoopsOnAnotherGPU(t *testing.T) {
-	run, err := format.Open("../../samples/measurements/2026-11-23-h200x2-eighth/traces/bulk_olmo2_fc2_all_reduce_w2", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	captured, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open("../../samples/measurements/2026-11-23-h200x2-eighth/traces/bulk_olmo2_fc2_all_reduce_w2", format.Options{}))(t)
+	captured := must.Have(lift.Workload(run, lift.Options{}))(t)
 	other := machinetest.Load(t, "h100:2")
 	w := edit.To(captured, plantest.H200(t, 2), other)
 	at := map[plan.ClockRegime]trace.Time{}

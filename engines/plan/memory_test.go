@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -63,10 +64,7 @@ func TestMemoryRecords(t *testing.T) {
 		t.Errorf("graph: %+v", out.Memory)
 	}
 	w.Flow = nil
-	pl, err := plan.NewPlanner(w, plantest.H200(t, 2), plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, plantest.H200(t, 2), plan.Scenario{}))(t)
 	ids := w.Ranks[0]
 	if bytes, all := pl.Saved(ids[:4], ids[4:]); bytes != 600<<20 || !all {
 		t.Errorf("saved %d MiB, all: %v", bytes>>20, all)

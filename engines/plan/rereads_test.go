@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -20,10 +21,7 @@ func TestRereads(t *testing.T) {
 	inputs, output := float64(4096+2048)*8192*2, float64(4096*2048*2)
 	read := func(queue, cache float64) float64 {
 		m.GPU.MemoryQueue.Value, m.GPU.Cache.Value = queue, cache
-		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 		return pl.Workload.Ops[0].Read
 	}
 	for _, c := range []struct{ queue, cache, want float64 }{

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -47,10 +48,7 @@ func TestStreamingKernelFollowsItsBytes(t *testing.T) {
 			if c.held > 0 {
 				p.GPUs[0].Streams = []program.Stream{{Queue: 2, Commands: []program.Command{{Kernel: holder, Origin: -1}}}, kernel}
 			}
-			r, err := replay.Simulate(m, &p, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Have(replay.Simulate(m, &p, replay.Options{}))(t)
 			var took trace.Time
 			for _, s := range r.Run.Spans {
 				if r.Run.NameOf(s) == k.Name {

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // All tiles are computed with any setting: a GEMM alone takes at least the time of its
@@ -15,10 +16,7 @@ import (
 func TestShapedGridsComputeAllTiles(t *testing.T) {
 	m := machinetest.Load(t, "a100x4")
 	w := Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	op := &w.Ops[0]
 	base := pl.ApartGrid(op, op.Tiling.Tiles)
 	work := float64(base.Time) * base.Pipe * float64(op.Tiling.Tiles) // CU time

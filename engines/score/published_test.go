@@ -42,10 +42,7 @@ func TestPublished(t *testing.T) {
 		{"all-reduce.yaml", "machine: h100:8", "machine: h100:4", "bulk", ""},
 		{"ulysses.yaml", "", "", "bulk", "no number of this operator is among those"},
 	} {
-		text, err := fs.ReadFile(embedded.Workloads(), c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Have(fs.ReadFile(embedded.Workloads(), c.file))(t)
 		sel := must.Have(engines.ParseSelection(c.strategies))(t)
 		got, err := Published(embedded.Workloads(), "elsewhere/"+c.file, bytes.ReplaceAll(text, []byte(c.from), []byte(c.to)), sel, nil)
 		if c.from == "" {

@@ -24,10 +24,7 @@ import (
 // alongside the tail of a GEMM, on a few CUs, are slowed by little where interference
 // grows with the CUs that compute (rule I1).
 func TestGatherBehindGEMM(t *testing.T) {
-	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{}))(t)
 	w := must.Have(lift.Workload(run, lift.Options{Unprofiled: true}))(t)
 	sel := must.Have(engines.ParseSelection("decompose:chunks=4"))(t)
 	m := plantest.H200(t, 2)

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -19,18 +20,12 @@ func TestPartsAddTheirSums(t *testing.T) {
 		"h200": {"1": 296.2, "2": 155, "3": 116.7, "5": 87.1},
 	}
 	for gpu, took := range measured {
-		m, err := machine.Load(gpu + ":1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(gpu + ":1"))(t)
 		w := plantest.Chain{Ranks: 1, Steps: 1, M: 64, GEMMs: []plantest.Dense{
 			{Name: "gemm", N: 6144, K: 12288, Rows: 64, Cols: 256, Dur: trace.Time(1000 * took["1"])},
 			{Name: "next", N: 12288, K: 6144, Rows: 64, Cols: 256, Dur: 150_000},
 		}}.Build(t)
-		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 		for parts, us := range took {
 			is := float64(tiles.InParts(pl, &w.Ops[0], parts, 0).DurAlone()) / 1000
 			if is > 1.01*us || is < 0.74*us {

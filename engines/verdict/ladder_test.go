@@ -132,10 +132,7 @@ func TestClimbWithin(t *testing.T) {
 	over := func(after int32) func() bool { return func() bool { return ended.Load() >= after } }
 	climb := func(over func() bool) Ladder {
 		ended.Store(0)
-		l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{Like: true}, over, func() { ended.Add(1) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Have(climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{Like: true}, over, func() { ended.Add(1) }))(t)
 		return l
 	}
 	none, some, all := climb(over(0)), climb(over(3)), climb(nil)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Two ranks' profilers disagree by 1.8 % about how fast time passes: iterations of one
@@ -13,14 +14,8 @@ import (
 // overlap less and less. On either clock each takes 224 to 232 us, the first one on the
 // rank that came last.
 func TestTransferOnDriftingClocks(t *testing.T) {
-	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/pipe_grok_op_reduce_scatter_w2", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := Workload(run, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/pipe_grok_op_reduce_scatter_w2", format.Options{}))(t)
+	w := must.Have(Workload(run, Options{}))(t)
 	if len(w.Collectives) != 16 {
 		t.Fatalf("%d collectives", len(w.Collectives))
 	}

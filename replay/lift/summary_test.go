@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func TestSummary(t *testing.T) {
@@ -24,9 +25,6 @@ func TestSummary(t *testing.T) {
 		ranks:  []trace.Rank{{ID: 0, World: 3, Source: "rank0.json"}, {ID: 1, World: 3, Source: "rank1.json", Uncertainty: 7}},
 		device: trace.Device{Name: "GPU"},
 	}, Options{})
-	got, err := json.MarshalIndent(workload.Of(w, nil), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Have(json.MarshalIndent(workload.Of(w, nil), "", "  "))(t)
 	golden(t, "summary", append(got, '\n'))
 }

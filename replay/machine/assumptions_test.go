@@ -3,15 +3,14 @@ package machine
 import (
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What a profile has from a base of another machine is assumed, with the base's source; what was
 // measured stays measured. The base itself does not change.
 func TestInherit(t *testing.T) {
-	base, err := Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Have(Load("h200"))(t)
 	m := base
 	m.GPU.Memory = Quantity{Value: 3e12, Unit: "TB/s", Source: "bytes read and written by a large copy: x2c0000"}
 	before := OriginOf(m)

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // clusters are machines of nodes with NICs, and numbers of nodes.
@@ -17,10 +18,7 @@ var (
 
 func nodesOf(t *testing.T, name string, nodes int) machine.Machine {
 	t.Helper()
-	m, err := machinetest.Load(t, name).Sized(nodes * int(machinetest.Load(t, name).Network.Node.Value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machinetest.Load(t, name).Sized(nodes * int(machinetest.Load(t, name).Network.Node.Value)))(t)
 	return m
 }
 

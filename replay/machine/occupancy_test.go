@@ -4,15 +4,13 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Occupancy is what the scarcest of threads, registers, shared memory and
 // workgroups allows, the driver's own shared memory included.
 func TestResidents(t *testing.T) {
-	h200, err := machine.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h200 := must.Have(machine.Load("h200"))(t)
 	q := func(v float64) machine.Quantity { return machine.Quantity{Value: v} }
 	for _, c := range []struct {
 		name                       string

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -86,10 +87,7 @@ func TestProtocolBySize(t *testing.T) {
 func TestTimeAcrossNodesGrows(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128", "v100", "a100", "a40", "h200", "b200", "gb200", "l40s", "mi300x"}).Draw(t, "machine")
-		m, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(name))(t)
 		op := rapid.SampledFrom(machine.RecordedOps[:]).Draw(t, "op")
 		most := m.Most.Value
 		if m.Network.Topology == machine.Switch {

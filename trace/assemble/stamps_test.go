@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // stampedRun returns a run with a kernel of 400 ns and a workgroup that stores to a
@@ -32,10 +33,7 @@ func TestMergeStamps(t *testing.T) {
 		{"nothing is exchanged", 9000, trace.None, 8000},
 		{"only within the rank", 9000, 1, 8000},
 	} {
-		run, err := Join([]*trace.Run{stampedRun(0, 1000, 1), stampedRun(1, c.at, c.peer)}, "both")
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(Join([]*trace.Run{stampedRun(0, 1000, 1), stampedRun(1, c.at, c.peer)}, "both"))(t)
 		var start trace.Time = trace.None
 		for _, s := range run.Spans {
 			if s.Kind == trace.Compute && run.RankOf(s) == 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func TestReadExecution(t *testing.T) {
@@ -17,10 +18,7 @@ func TestReadExecution(t *testing.T) {
 {"id":9,"name":"later","inputs":{"values":[NaN],"shapes":[[[2,3]],[[1],[4]],[]],"types":["GenericList[Tensor(float)]","GenericList[Tensor(long),Tensor(int)]","Int"]},"attrs":[{"name":"tid","type":"uint64","value":1},{"name":"rf_id","type":"uint64","value":77}]},
 {"id":3,"name":"sooner\u0021","input_shapes":[[5]],"input_types":["Tensor(c10::Half)"],"rf_id":6},
 {"id":4,"name":"odd","inputs":7,"attrs":{"rf_id":1}}],"finish_ts":1}`
-	x, err := ReadExecution(strings.NewReader(text), "d/pytorch_et_3.json", defaultLimit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Have(ReadExecution(strings.NewReader(text), "d/pytorch_et_3.json", defaultLimit))(t)
 	want := &assemble.Execution{File: "d/pytorch_et_3.json", Rank: 3, Process: 42, Operators: []assemble.Recorded{
 		{ID: 3, Record: 6, Operator: trace.Operator{Name: "sooner!", Dims: [][]int64{{5}}, Types: []string{"c10::Half"}}},
 		{ID: 4, Operator: trace.Operator{Name: "odd"}},

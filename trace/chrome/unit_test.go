@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Times are nanoseconds where every launch would take a millisecond and more, and no time has decimals.
@@ -28,10 +29,7 @@ func TestNanoseconds(t *testing.T) {
 				fmt.Sprintf(`{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": %d, "dur": %s, "args": {"correlation": %d}}`, at, c.launch, i+1),
 				fmt.Sprintf(`{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": %d, "dur": 60000, "args": {"correlation": %d, "device": 0, "stream": 7}}`, at+5_000_000, i+1))
 		}
-		run, err := Read(strings.NewReader(`{"schemaVersion": 1, "traceEvents": [`+strings.Join(events, ",")+`]}`), Options{File: "ns.json"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(Read(strings.NewReader(`{"schemaVersion": 1, "traceEvents": [`+strings.Join(events, ",")+`]}`), Options{File: "ns.json"}))(t)
 		for _, s := range run.Spans {
 			if s.Kind == trace.Compute {
 				if s.Dur() != c.want {

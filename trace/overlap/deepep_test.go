@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A layer of experts as PyTorch's profiler writes it for DeepEP: the kernels that send
@@ -21,10 +22,7 @@ func TestDeepEPCommunicates(t *testing.T) {
 {"ph":"X","cat":"kernel","name":"void deep_gemm::fp8_gemm_kernel<4096u, 7168u>(float*)","pid":0,"tid":7,"ts":120,"dur":50,"args":{"stream":7,"device":0,"grid":[132,1,1],"block":[384,1,1],"correlation":4}},
 {"ph":"X","cat":"kernel","name":"void deep_ep::intranode::combine<__nv_bfloat16, 8, 768, 4096>(__nv_bfloat16*)","pid":0,"tid":22,"ts":150,"dur":60,"args":{"stream":22,"device":0,"grid":[20,1,1],"block":[768,1,1],"correlation":5}}
 ]}`
-	run, err := chrome.Read(strings.NewReader(text), chrome.Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(chrome.Read(strings.NewReader(text), chrome.Options{File: "rank0.json"}))(t)
 	var ops []trace.CollectiveOp
 	for _, s := range run.Spans {
 		if s.Kind == trace.Collective {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -175,9 +176,7 @@ func benchmarkWrite(b *testing.B, run *trace.Run) {
 	var size int
 	for b.Loop() {
 		var buf bytes.Buffer
-		if err := Write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}))
 		size = buf.Len()
 	}
 	b.ReportMetric(float64(size)/float64(len(run.Spans)), "B/span")

@@ -12,6 +12,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"go.uber.org/goleak"
 
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -138,9 +139,7 @@ func TestBrowseEnds(t *testing.T) {
 		{"cancelled before", func(*readyScreen) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := browseFor(ctx, t, c.end); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, browseFor(ctx, t, c.end))
 		})
 	}
 }

@@ -6,15 +6,13 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const goodRow = `{"id": "c1", "machine": "h200x4", "world": 4, "workload": {"kind": "collective", "collective": "all_reduce", "bytes": 4096}, "strategy": "isolated", "params": {"channels": 4}, "us": 28.5, "min_us": 25, "max_us": 57}`
 
 func TestReadRows(t *testing.T) {
-	rows, err := readRows(strings.NewReader(goodRow+"\n\n  \n"+strings.Replace(goodRow, "c1", "c2", 1)), "a.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Have(readRows(strings.NewReader(goodRow+"\n\n  \n"+strings.Replace(goodRow, "c1", "c2", 1)), "a.jsonl"))(t)
 	if len(rows) != 2 || rows[1].ID != "c2" || rows[1].Line != 4 || rows[1].File != "a.jsonl" {
 		t.Fatalf("got %+v", rows)
 	}

@@ -22,10 +22,7 @@ func TestRowsOfPhases(t *testing.T) {
 	sel := must.Have(engines.ParseSelection("captured,bulk,multistream:interleave=2,onesided:impl=oneshot,ideal"))(t)
 	var out bytes.Buffer
 	con := &cli.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 120}
-	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, true, false))(t)
 	Print(con, r, "served", true, true)
 	page := r.HTML()
 	must.Do(t, WriteMarkdown(&out, r))
