@@ -29,7 +29,7 @@ type Planner struct {
 	Program  *program.Program
 	Pairs    []Pair        // pairs that the strategy serves
 	First    map[int32]int // by op that begins a pair: the pair's index
-	Replaced map[int32]int // by op of those pairs: index of the first pair of its chain
+	Replaced map[int32]int // by op of those pairs: index of the first pair of its chain, plus 1
 	Only     map[int]bool  // rows of Workload.Pairs that a strategy may serve; nil: all
 	Memory   Memory        // against the captured schedule
 	Measured bool          // kernels last their measured times and hold no slots
@@ -185,17 +185,17 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		head, continues := ends[p.First[0]]
 		if continues = continues && chains && slices.Equal(pl.Pairs[head].last().Second, p.First); continues {
 			members = slices.DeleteFunc(members, func(id int32) bool {
-				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.IsReplaced(id)
+				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id] > 0
 			})
 		}
-		if slices.ContainsFunc(members, pl.IsReplaced) {
+		if slices.ContainsFunc(members, func(id int32) bool { return pl.Replaced[id] > 0 }) {
 			continue
 		}
 		if !continues {
 			head = len(pl.Pairs)
 		}
 		for _, id := range members {
-			pl.Replaced[id] = head
+			pl.Replaced[id] = head + 1
 		}
 		if continues {
 			pl.Pairs[head].Continued = append(pl.Pairs[head].Continued, &pr)
@@ -228,12 +228,6 @@ func (pl *Planner) newPair(p *workload.Pair) Pair {
 		pr.Coll = &pl.Workload.Collectives[p.Collective]
 	}
 	return pr
-}
-
-// IsReplaced reports whether an operation is of a pair that the strategy serves.
-func (pl *Planner) IsReplaced(id int32) bool {
-	_, of := pl.Replaced[id]
-	return of
 }
 
 // Note adds a sentence on what the plan did, or why a setting did nothing, each once, for those who

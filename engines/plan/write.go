@@ -10,14 +10,6 @@ import (
 // WithCollective selects the pairs of compute and communication.
 func WithCollective(p *workload.Pair) bool { return p.Collective >= 0 }
 
-// Persistent is the kernel of an operation with so many persistent workgroups; as captured if it has none.
-func (pl *Planner) Persistent(op *workload.Op, programs int) program.Command {
-	if !op.Tiling.Persistent {
-		return pl.CommandOf(op)
-	}
-	return LaunchOf(op, pl.AsLaunched(op, pl.WithPrograms(op, pl.GridOf(op, op.DurAlone()), programs)))
-}
-
 // communication is the kernel of a collective that keeps its place: beside the compute that ran beside it (rule L5).
 func (pl *Planner) communication(op *workload.Op) *program.Kernel {
 	var runners []workload.CoRun

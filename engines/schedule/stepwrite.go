@@ -155,11 +155,11 @@ func (rw *rankWriter) ranBeside(op, dep *workload.Op) bool { return rw.inPlace()
 // strategy writes the operation.
 func (rw *rankWriter) pair(op *workload.Op) bool {
 	rw.pl.Settings = rw.own
-	i, served := rw.pl.Replaced[op.ID]
-	if !served || i >= len(rw.pl.Pairs) { // a schedule of the whole step has taken pairs, and serves none
+	i := rw.pl.Replaced[op.ID]
+	if i == 0 || i > len(rw.pl.Pairs) { // a schedule of the whole step has taken pairs, and serves none
 		return false
 	}
-	p := &rw.pl.Pairs[i]
+	p := &rw.pl.Pairs[i-1]
 	if p.Settings != nil {
 		rw.pl.Settings = *p.Settings
 	}
@@ -207,7 +207,7 @@ func (rw *rankWriter) item(it *item) {
 	}
 	command := rw.commandOfItem(it)
 	if n := rw.pl.Programs; n > 0 && op.Tiling.Persistent {
-		command = rw.pl.Persistent(op, n)
+		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, rw.pl.WithPrograms(op, rw.pl.GridOf(op, op.DurAlone()), n)))
 	}
 	if rw.leaves != (occupancy{}) && op.Kind == trace.Compute && rw.leaves.refuses(rw.pl, op) == "" {
 		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, shaped(rw.pl, op, rw.leaves)))
