@@ -282,7 +282,8 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	}
 	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library) ||
 		slices.Contains(t.Absent, w.Library)
-	other = other || w.Even && t.Uneven && op == trace.AllToAll || w.Own && w.Library != t.Framework || w.Saved && !t.Saved || w.Loaded && t.Saved
+	other = other || w.Even && t.Uneven && op == trace.AllToAll || w.Own && w.Library != t.Framework
+	other = other || w.Saved && !t.Saved || w.Loaded && t.Saved
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }

@@ -50,8 +50,8 @@ var Fused = plan.Strategy{
 		},
 		{
 			Name: "fence", Default: "peer", Choices: []string{"peer", "phase", "quiet"},
-			Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers; " +
-				"quiet: an all-to-all's slices have no flags, each GPU waits once until its puts have arrived, then all ranks meet",
+			Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all " +
+				"peers; quiet: an all-to-all's slices have no flags, each GPU waits once until its puts have arrived, then all ranks meet",
 		},
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
@@ -153,8 +153,8 @@ func fuses(pl *plan.Planner, p *workload.Pair, v plan.Values) (ok bool, why stri
 	}
 	switch op, first := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]; {
 	case op != trace.AllToAll && quiet:
-		return false, fmt.Sprintf(
-			"fence=quiet is for an all-to-all: owners of the tiles of the %s wait for each peer's partial results (fence=peer or phase)", op)
+		return false, fmt.Sprintf("fence=quiet is for an all-to-all: owners of the tiles of the %s wait for each peer's partial results "+
+			"(fence=peer or phase)", op)
 	case op != trace.AllToAll:
 		return reduces(pl, p)
 	case first.Tiling.Tiles < len(p.First):

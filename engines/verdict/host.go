@@ -174,7 +174,9 @@ func shared(run *trace.Run, rank int, pause overlap.Interval, isStep map[string]
 			spent[run.Names[s.Name]] += in
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int {
+		return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b))
+	})
 	var told []string
 	sum, whole := trace.Time(0), pause.End-pause.Start
 	for _, name := range names[:min(3, len(names))] {
