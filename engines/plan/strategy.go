@@ -92,8 +92,8 @@ type Emitter func(r *Rank, p *Pair)
 func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, error) {
 	if len(w.Slow) > 0 && e.replaces(v) {
 		s := &w.Slow[0]
-		return nil, &NotApplicable{e.Name, fmt.Sprintf("no prediction: %s takes %.0f times the law of %s here, and nothing tells whether another kernel would too",
-			s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
+		return nil, &NotApplicable{e.Name, fmt.Sprintf("no prediction: %s takes %.0f times the law of %s here, and nothing tells "+
+			"whether another kernel would too", s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
 	}
 	if e.Rebuild != nil {
 		w = e.Rebuild(w, m, v)

@@ -352,7 +352,8 @@ func (rw *rankWriter) exchange(x *exchange) {
 	rw.AwaitUnseen(s, m.op, x.coll)
 	command := rw.pl.CommandOf(m.op)
 	if !rw.pl.Measured {
-		command = plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, cmp.Or(rw.channels.of(x.coll), rw.pl.Channels)), m.runners))
+		channels := rw.leaves.channels(rw.pl, m.op, cmp.Or(rw.channels.of(x.coll), rw.pl.Channels))
+		command = plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, channels, m.runners))
 	}
 	s.Launch(gap, command)
 	rw.WriteTail(s, m.op)
