@@ -162,10 +162,7 @@ func TestForwardPasses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := server{now: 10}
 			c.does(&s)
-			run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"}))(t)
 			w := must.Have(Workload(run, Options{}))(t)
 			checkInvariants(t, w)
 			ops := make([]int, len(w.Steps))
@@ -198,10 +195,7 @@ func TestWarmUp(t *testing.T) {
 	s.event("kernel", "loaded", s.now+6001, 9, 7, fmt.Sprintf(`"correlation":%d,"stream":7,"device":0`, s.launches))
 	s.now, s.free = s.now+6020, s.now+6020
 	s.eager("efgh")
-	run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"}))(t)
 	w := must.Have(Workload(run, Options{}))(t)
 	if len(w.Steps) != 1 || w.Steps[0].Name != "ProfilerStep#2" || w.Ops[0].Step != 0 {
 		t.Errorf("steps %+v, want the second", w.Steps)
@@ -230,10 +224,7 @@ func TestStepsEndWithOptimizers(t *testing.T) {
 			update("SGD.step")
 		}
 		s.eager("x")
-		run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"}))(t)
 		return run
 	}
 	steps := func(run *trace.Run) (list []int32, names int) {

@@ -310,10 +310,7 @@ func TestTokens(t *testing.T) {
 // An all-reduce on a stream of its own has the size of what the kernel that waits for it reads, if the
 // library's time for it is near.
 func TestSizeBehindOnAnotherStream(t *testing.T) {
-	run, err := format.Open("../../samples/measurements/2026-11-24-h200x2-serving/traces/serving_prefill4096_batches1_graphTrue", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open("../../samples/measurements/2026-11-24-h200x2-serving/traces/serving_prefill4096_batches1_graphTrue", format.Options{}))(t)
 	w := must.Have(Workload(run, Options{}))(t)
 	m := must.Have(machine.Load("h200"))(t)
 	GuessSizes(w, &m)
