@@ -3,7 +3,9 @@ package verdict
 import (
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -26,5 +28,23 @@ func TestCopiesBringBack(t *testing.T) {
 	}
 	if !bringsBack(w) {
 		t.Error("saved tensors are not known as such")
+	}
+}
+
+// Kernels of libraries that store to peers are for one node; between nodes others put.
+func TestWaysBetweenNodes(t *testing.T) {
+	for _, c := range []struct {
+		file, strategy string
+		effort         plan.Effort
+	}{
+		{"td-gemm-rs", "onesided", plan.ByFlag},
+		{"td-gemm-rs-2nodes", "onesided", plan.ThirdParty},
+		{"td-gemm-rs", "fused", plan.ThirdParty},
+		{"td-gemm-rs-2nodes", "fused", plan.OwnKernel},
+	} {
+		w, m := plantest.SampleOperator(t, c.file)
+		if _, effort := HowTo(w, enginetest.Outcome(t, w, m, c.strategy, nil)); effort != c.effort {
+			t.Errorf("%s of %s: %s, want %s", c.strategy, c.file, effort, c.effort)
+		}
 	}
 }
