@@ -55,7 +55,8 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	case len(p.First) < 2:
 		return false, fmt.Sprintf("the %s has one rank", op)
 	case compute.Tiling.Tiles < len(p.First):
-		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks (give its shape)", trace.Short(compute.Name), op)
+		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks (give its shape)",
+			trace.Short(compute.Name), op)
 	}
 	if _, ok := pl.Cluster(pl.RanksOf(&pl.Workload.Collectives[p.Collective]), 0); !ok {
 		return false, noCounterparts(op)

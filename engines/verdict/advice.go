@@ -58,7 +58,8 @@ func HowTo(w *workload.Workload, out engines.Outcome) ([]plan.Way, plan.Effort) 
 	t.Saved = bringsBack(w)
 	for _, c := range w.Collectives {
 		node := func(id int32) int { return out.Machine.Node(w.Ops[id].Rank) }
-		if slices.ContainsFunc(c.Members, func(id int32) bool { return node(id) != node(c.Members[0]) }) && !slices.Contains(t.Nodes, c.Op) {
+		apart := slices.ContainsFunc(c.Members, func(id int32) bool { return node(id) != node(c.Members[0]) })
+		if apart && !slices.Contains(t.Nodes, c.Op) {
 			t.Nodes = append(t.Nodes, c.Op)
 		}
 	}
