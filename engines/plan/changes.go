@@ -115,7 +115,7 @@ func (pl *Planner) leftAlone() float64 {
 		op := &w.Ops[id]
 		changed, moved := 0, trace.Time(0)
 		switch c := op.Collective; {
-		case pl.Replaced[op.ID]:
+		case pl.Replaced[op.ID] > 0:
 			changed, moved = 1, w.Lasts(op)
 		case step && c >= 0 && (pl.ChangesOnly == nil || pl.ChangesOnly(&w.Collectives[c])):
 			changed, moved = 1, 2*w.Lasts(op) // its own and that of what runs beside it

@@ -154,16 +154,11 @@ func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
 	if r.ID >= len(w.Hosts) {
 		return nil
 	}
-	h, ids := w.Hosts[r.ID], w.Ranks[r.ID]
-	after := map[int32][]workload.HostSync{}
-	next := 0
-	for _, s := range h.Syncs {
-		for next < len(h.Order) && w.Ops[ids[h.Order[next]]].Issued <= s.Start {
-			next++
-		}
-		if next > 0 && next < len(h.Order) {
-			id := ids[h.Order[next-1]]
-			after[id] = append(after[id], s)
+	h, after := w.Hosts[r.ID], map[int32][]workload.HostSync{}
+	for i, n := range w.IssuedBefore(r.ID) {
+		if n > 0 && n < len(h.Order) {
+			id := w.Ranks[r.ID][h.Order[n-1]]
+			after[id] = append(after[id], h.Syncs[i])
 		}
 	}
 	return after
@@ -198,8 +193,11 @@ func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	}
 }
 
-// WaitIssued makes a stream wait until the host has issued an operation.
+// WaitIssued makes a stream wait until the host has issued an operation, if no captured graph of its pair launches it.
 func (r *Rank) WaitIssued(s *Stream, op *workload.Op) {
+	if r.Planner.Graph && !r.Planner.oneGraph {
+		return
+	}
 	issue := r.issueAsCaptured
 	if r.Planner.hostOrder != nil {
 		r.beginAhead(s, op)

@@ -77,23 +77,17 @@ func (r *Rank) waitFor(s *Stream, after []workload.Dep, except ...*workload.Op) 
 // Dependencies lists what an operation of a pair that is written as one waits for, with the fills before it. The operations
 // between the pair's two become part of it: the second one waits for what they waited for.
 func (r *Rank) Dependencies(p *Pair, op *workload.Op) []workload.Dep {
-	after := r.captured(p, op)
-	if _, second := r.ops(p); op == second {
-		for _, id := range p.Between[r.ID] {
-			after = append(after, r.Planner.Workload.Ops[id].After...)
-		}
-	}
-	return after
-}
-
-// captured lists the captured dependencies of an operation of the pair and of the fills before it.
-func (r *Rank) captured(p *Pair, op *workload.Op) []workload.Dep {
 	after := slices.Clone(op.After)
 	if compute, _ := r.Split(p); op == compute {
 		for _, id := range p.FillsBefore[r.ID] {
 			after = append(after, r.Planner.Workload.Ops[id].After...)
 		}
 		after = slices.DeleteFunc(after, func(d workload.Dep) bool { return slices.Contains(p.FillsBefore[r.ID], d.Op) })
+	}
+	if _, second := r.ops(p); op == second {
+		for _, id := range p.Between[r.ID] {
+			after = append(after, r.Planner.Workload.Ops[id].After...)
+		}
 	}
 	return after
 }

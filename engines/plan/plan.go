@@ -27,15 +27,15 @@ type Planner struct {
 	Scenario Scenario
 	Lookups  machine.Questions // measured times that the plan looked up in the profile
 	Program  *program.Program
-	Pairs    []Pair // pairs that the strategy serves
-	First    map[int32]int
-	Replaced map[int32]bool // ops of those pairs
-	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
-	Memory   Memory         // against the captured schedule
-	Measured bool           // kernels last their measured times and hold no slots
-	told                    // of the plan
-	hostPlan                // how the hosts issue
-	writing                 // until Write has ended
+	Pairs    []Pair        // pairs that the strategy serves
+	First    map[int32]int // by op that begins a pair: the pair's index
+	Replaced map[int32]int // by op of those pairs: index of the first pair of its chain, plus 1
+	Only     map[int]bool  // rows of Workload.Pairs that a strategy may serve; nil: all
+	Memory   Memory        // against the captured schedule
+	Measured bool          // kernels last their measured times and hold no slots
+	told                   // of the plan
+	hostPlan               // how the hosts issue
+	writing                // until Write has ended
 
 	iterationOf []int32                   // by op (workload.IterationsOf), once asked for
 	rounds      int                       // iterations, likewise
@@ -94,6 +94,8 @@ type Settings struct {
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
 	ChangesOnly      func(*workload.Collective) bool    // the collectives that a strategy without pairs changes; nil: all
 	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
+	Channels         int                                // of collectives; 0: as captured
+	Programs         int                                // persistent workgroups of kernels that have them; 0: as captured
 }
 
 // A Pair is a workload pair and the operations around its two operations.
@@ -108,6 +110,7 @@ type Pair struct {
 	OpsBefore   [][]int32 // by rank: ops between the previous pair of the chain and this one
 	Racing      int       // number of parts that race for compute units, if over 1: their dispatch order varies between runs
 	Settings    *Settings // of a strategy limited to some pairs; nil: the planner's
+	Emit        Emitter   // writes it; nil: its operations keep their places
 }
 
 // Links returns the pair and the pairs that continue it.
@@ -140,7 +143,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{},
+		First: map[int32]int{}, Replaced: map[int32]int{},
 	}
 	pl.where = make([]Point, len(w.Ops))
 	pl.countRereads()
@@ -182,14 +185,17 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		head, continues := ends[p.First[0]]
 		if continues = continues && chains && slices.Equal(pl.Pairs[head].last().Second, p.First); continues {
 			members = slices.DeleteFunc(members, func(id int32) bool {
-				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id]
+				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id] > 0
 			})
 		}
-		if slices.ContainsFunc(members, func(id int32) bool { return pl.Replaced[id] }) {
+		if slices.ContainsFunc(members, func(id int32) bool { return pl.Replaced[id] > 0 }) {
 			continue
 		}
+		if !continues {
+			head = len(pl.Pairs)
+		}
 		for _, id := range members {
-			pl.Replaced[id] = true
+			pl.Replaced[id] = head + 1
 		}
 		if continues {
 			pl.Pairs[head].Continued = append(pl.Pairs[head].Continued, &pr)
@@ -363,7 +369,7 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 		c := &pl.Workload.Collectives[op.Collective]
 		return LaunchOf(op, pl.GangFor(op, c, workload.Scaled(op.End-pl.Workload.Met(op), c.Scale)))
 	case op.Collective >= 0:
-		return LaunchOf(op, pl.communication(op, 0))
+		return LaunchOf(op, pl.communication(op))
 	case pl.Measured:
 		return LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, pl.Workload.Lasts(op))))
 	}

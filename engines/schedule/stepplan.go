@@ -59,18 +59,17 @@ type stepOptions struct {
 	keep   bool // every collective keeps its place
 	loop   bool // iterations do not depend on each other
 	pipe   *pipelinePlan
-	pairs  plan.Emitter // writes the pairs that a strategy serves; nil: it serves none
 }
 
 // Planned plans a strategy and returns the planner after it has written the program. It also holds the races of the
 // program and the profile lookups. It returns a NotApplicable error if the strategy does not apply.
 func Planned(e plan.Strategy, w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) (*plan.Planner, error) {
-	pl, pairs, err := e.Begin(w, m, v, sc)
+	pl, err := e.Begin(w, m, v, sc)
 	if err != nil {
 		return nil, err
 	}
 	if pl.WriteRank == nil { // what no pair replaces keeps its place
-		if why := planStep(pl, stepOptions{keep: true, pairs: pairs}); why != "" {
+		if why := planStep(pl, stepOptions{keep: true}); why != "" {
 			return nil, &plan.NotApplicable{Strategy: e.Name, Why: why}
 		}
 	}

@@ -114,28 +114,13 @@ func (u *repeated) repeat(j int) {
 		u.Add(r)
 	}
 	for _, p := range w.Pairs {
-		if !again(p.First[0]) {
-			continue
+		if again(p.First[0]) {
+			u.AddPair(p, func(id int32) int32 { return u.rows[id][j] })
 		}
-		p.First, p.Second = u.all(p.First, j), u.all(p.Second, j)
-		if p.Collective >= 0 {
-			p.Collective = colls[p.Collective]
-		}
-		if marked {
-			p.Step += int32(j)
-		}
-		u.Pairs = append(u.Pairs, p)
 	}
 	if marked && j > 0 {
 		u.Steps = append(u.Steps, w.Steps[u.last])
 	}
-}
-
-func (u *repeated) all(ids []int32, j int) (rows []int32) {
-	for _, id := range ids {
-		rows = append(rows, u.rows[id][j])
-	}
-	return rows
 }
 
 // earlier is the row of an op on which the j-th repetition of one depends: that of

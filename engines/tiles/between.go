@@ -162,7 +162,7 @@ func leaveBeside(pl *plan.Planner) {
 				for _, op := range t.beside {
 					delete(pl.Replaced, op.ID)
 				}
-				l.Between[a.Rank] = slices.DeleteFunc(l.Between[a.Rank], func(id int32) bool { return !pl.Replaced[id] })
+				l.Between[a.Rank] = slices.DeleteFunc(l.Between[a.Rank], func(id int32) bool { return pl.Replaced[id] == 0 })
 				if len(t.fused) == 0 {
 					continue
 				}

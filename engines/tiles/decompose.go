@@ -140,7 +140,7 @@ func join(pl *plan.Planner, p, second *plan.Pair) {
 		for id := a + 1; id < b; id++ {
 			if op := &pl.Workload.Ops[id]; op.Queue == queue && op.Collective < 0 && !slices.Contains(second.FillsBefore[rank], id) {
 				joined.OpsBefore[rank] = append(joined.OpsBefore[rank], id)
-				pl.Replaced[id] = true
+				pl.Replaced[id] = p.Index + 1
 			}
 		}
 	}

@@ -191,9 +191,9 @@ func leaveOutReorders(pl *plan.Planner, pairs []plan.Pair) {
 			continue
 		}
 		for _, id := range p.Second {
-			if op := reorders(pl, &pl.Workload.Ops[id]); op != nil && !pl.Replaced[op.ID] {
+			if op := reorders(pl, &pl.Workload.Ops[id]); op != nil && pl.Replaced[op.ID] == 0 {
 				p.Dropped[op.Rank] = append(p.Dropped[op.Rank], op.ID)
-				pl.Replaced[op.ID] = true
+				pl.Replaced[op.ID] = p.Index + 1
 			}
 		}
 	}

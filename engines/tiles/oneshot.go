@@ -170,7 +170,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 		}
 		return nil
 	}
-	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, ""
+	return nil, ""
 }
 
 // asCaptured says that captured all-reduces work in the asked way already; "": none does.

@@ -111,10 +111,7 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 			return l.guessed(sh, share)
 		}
 		sh.M = max(1, l.Workload.BatchOf(seen).Tokens)
-		sh.N = machine.Side * int64(1+sort.Search(machine.MostSides, func(n int) bool {
-			side := machine.Side * int64(n+1)
-			return l.Machine.Preferred(sh.M, side, side).Seconds >= seconds(seen.DurAlone())
-		}))
+		sh.N = l.Side(seconds(seen.DurAlone()), func(side int64) (m, n, k int64) { return sh.M, side, side })
 		sh.K, sh.Guessed = sh.N, 0
 		return l.guessed(sh, share)
 	})
@@ -162,7 +159,7 @@ func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
 	for tenth := -1.0; tenth <= 1; tenth += 0.25 {
 		around := func(n int64, guessed bool) int64 {
 			if guessed {
-				return max(1, machine.Side*int64(float64(n)*(1+tenth/10)/machine.Side+0.5))
+				return max(1, sideStep*int64(float64(n)*(1+tenth/10)/sideStep+0.5))
 			}
 			return n
 		}
@@ -175,6 +172,20 @@ func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
 		}
 	}
 	return sum / float64(n)
+}
+
+// Sides of GEMMs that are found by their time: steps, and the most of them.
+const (
+	sideStep  = 64
+	mostSides = 1024
+)
+
+// Side is the inverse of the law of the library's GEMMs: the least side, a multiple of sideStep, with which a GEMM of the sizes
+// that of gives takes so many seconds; the largest, if none does.
+func (l *Laws) Side(seconds float64, of func(side int64) (m, n, k int64)) int64 {
+	return sideStep * int64(1+sort.Search(mostSides, func(i int) bool {
+		return l.Machine.Preferred(of(sideStep*int64(i+1))).Seconds >= seconds
+	}))
 }
 
 // compiled reports whether a GEMM's kernel was built for its tile, as Triton's are: another number of rows

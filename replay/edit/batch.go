@@ -29,12 +29,6 @@ func Batch(w *workload.Workload, m machine.Machine, up, down, n int) *workload.W
 		at[id] = int32(i)
 	}
 	row := func(id int32, k int) int32 { return at[id]*int32(n) + int32(k) }
-	rows := func(ids []int32, k int) (parts []int32) {
-		for _, id := range ids {
-			parts = append(parts, row(id, k))
-		}
-		return parts
-	}
 	for i := range w.Collectives {
 		for k := range n {
 			part := laws.Cut(slices.Repeat([]*workload.Collective{&w.Collectives[i]}, up), down*n, 0)
@@ -59,12 +53,7 @@ func Batch(w *workload.Workload, m machine.Machine, up, down, n int) *workload.W
 	}
 	for _, p := range w.Pairs {
 		for k := range n {
-			part := p
-			part.First, part.Second = rows(p.First, k), rows(p.Second, k)
-			if p.Collective >= 0 {
-				part.Collective = p.Collective*int32(n) + int32(k)
-			}
-			e.Pairs = append(e.Pairs, part)
+			e.AddPair(p, func(id int32) int32 { return row(id, k) })
 		}
 	}
 	for i := range e.Steps {

@@ -40,13 +40,13 @@ func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 		if h == nil {
 			continue
 		}
-		ids, issued, of := w.Ranks[rank], 0, *h // syncs are by end, and ops by issue
-		of.Syncs = slices.DeleteFunc(slices.Clone(h.Syncs), func(s workload.HostSync) bool {
-			for issued < len(h.Order) && w.Ops[ids[h.Order[issued]]].Issued <= s.Start {
-				issued++
+		of := *h
+		of.Syncs = nil
+		for i, n := range w.IssuedBefore(rank) {
+			if n == 0 || !pinned[w.Ranks[rank][h.Order[n-1]]] {
+				of.Syncs = append(of.Syncs, h.Syncs[i])
 			}
-			return issued > 0 && pinned[ids[h.Order[issued-1]]]
-		})
+		}
 		p.Hosts[rank] = &of
 	}
 	return p
@@ -96,13 +96,7 @@ func Ahead(w *workload.Workload, batch bool) *workload.Workload {
 		}
 	}
 	for _, p := range w.Pairs {
-		for _, ids := range []*[]int32{&p.First, &p.Second} {
-			*ids = slices.Clone(*ids)
-			for i, id := range *ids {
-				(*ids)[i] = rows[id]
-			}
-		}
-		e.Pairs = append(e.Pairs, p)
+		e.AddPair(p, func(id int32) int32 { return rows[id] })
 	}
 	return e.Done()
 }

@@ -207,7 +207,8 @@ func sizesByNorms(w *workload.Workload) (n int) {
 			})
 		}
 		if bytes > 0 {
-			c.Bytes, c.In, c.Out = bytes, bytes, bytes
+			c.Bytes = bytes
+			c.In, c.Out = c.Op.Sides(bytes, len(c.Members))
 			c.Evidence += "; its size is that of the norm behind it"
 			n++
 		}
@@ -287,7 +288,8 @@ func sizesByProducts(w *workload.Workload) (n int) {
 	}
 	for i := range w.Collectives {
 		if c, own := &w.Collectives[i], bytes[cmp.Or(twins[i], -int32(i)-1)]; own > 0 && unsized(*c) {
-			c.Bytes, c.In, c.Out = own, own, own
+			c.Bytes = own
+			c.In, c.Out = c.Op.Sides(own, len(c.Members))
 			c.Evidence += "; its size is that of a GEMM's output that it adds up"
 			n++
 		}

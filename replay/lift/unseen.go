@@ -282,13 +282,8 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		if bytes == 0 || holds > 0 && bytes > holds { // it waited
 			continue
 		}
-		c.Bytes, c.In, c.Out, c.Guessed = bytes, bytes, bytes, true
-		switch each := max(1, bytes/int64(len(c.Members))); c.Op {
-		case trace.AllGather:
-			c.In = each
-		case trace.ReduceScatter:
-			c.Out = each
-		}
+		c.Bytes, c.Guessed = bytes, true
+		c.In, c.Out = c.Op.Sides(bytes, len(c.Members))
 		least, most = min(least, bytes), max(most, bytes)
 		n++
 	}

@@ -260,13 +260,8 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	}
 	e, lib := b.f.elements(), &b.m.Library
 	bytes := count * e.bytes
-	c := trace.Comm{Op: op, In: bytes, Out: bytes, DType: b.f.Type, ElemSize: int32(e.bytes), Peer: trace.None}
-	switch op {
-	case trace.AllGather:
-		c.In = bytes / int64(ranks)
-	case trace.ReduceScatter:
-		c.Out = bytes / int64(ranks)
-	}
+	c := trace.Comm{Op: op, DType: b.f.Type, ElemSize: int32(e.bytes), Peer: trace.None}
+	c.In, c.Out = op.Sides(bytes, ranks)
 	laws, among := b.laws(), &workload.Collective{Op: op, Bytes: bytes}
 	for i := range ranks {
 		among.Members = append(among.Members, int32(i))

@@ -179,23 +179,16 @@ func communicates(operator string) bool {
 // MaxBytes is larger than any buffer: larger sizes are errors of the file.
 const MaxBytes = 1 << 50
 
-// complete computes the missing side of the buffer.
+// complete computes the missing side of the buffer. A send has no output, a receive no input.
 func complete(c *trace.Comm, ranks int64) {
-	switch {
-	case c.In > 0 && c.Out > 0 || c.In == 0 && c.Out == 0:
+	larger := max(c.In, c.Out)
+	switch part := c.Op == trace.AllGather && c.Out == 0 || c.Op == trace.ReduceScatter && c.In == 0; {
+	case c.In > 0 && c.Out > 0 || larger == 0 || c.Op == trace.SendRecv || part && ranks < 1:
 		return
-	case c.Op == trace.SendRecv: // a send has no output, a receive no input
-	case c.Op == trace.AllGather && c.Out == 0:
-		c.Out = c.In * ranks
-	case c.Op == trace.AllGather && ranks > 0:
-		c.In = c.Out / ranks
-	case c.Op == trace.ReduceScatter && c.In == 0:
-		c.In = c.Out * ranks
-	case c.Op == trace.ReduceScatter && ranks > 0:
-		c.Out = c.In / ranks
-	default:
-		c.In, c.Out = max(c.In, c.Out), max(c.In, c.Out)
+	case part:
+		larger *= ranks
 	}
+	c.In, c.Out = c.Op.Sides(larger, int(ranks))
 }
 
 // ElemSize returns the bytes per element of a type in the spelling of PyTorch (Float,
