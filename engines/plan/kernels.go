@@ -236,7 +236,7 @@ func (pl *Planner) TilesOf(op *workload.Op) Grid {
 	g := pl.GridOf(op, op.DurAlone())
 	if g.Tiles == 0 {
 		g.Tiles = g.WGs
-		g.WGs = min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
+		g.WGs = min(g.WGs, pl.Laws().Slots(g.Footprint))
 	}
 	g.Owned = -1
 	return g

@@ -346,6 +346,6 @@ func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid, v plan.Values)
 	if v["reorder"] != "on" || op.Shape.Kind != workload.GEMM {
 		return plan.Compute(0, 0, 0)
 	}
-	resident := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
+	resident := min(g.WGs, pl.Laws().Slots(op.Footprint))
 	return plan.Compute(min(g.Time, pl.Laws().Stream(bytes, resident)), bytes, 0)
 }
