@@ -239,11 +239,19 @@ func (f *shipped) fits(p *Point) (rank int) {
 		rank |= isSelected
 	}
 	_, isEffect := p.As.effect(0)
-	isBound := strings.HasPrefix(p.Strategy, "ideal")
-	if !isEffect || isBound || p.Measure != "" || p.Against != "bulk" && p.Against != "captured" {
+	against := kindOf(p.Against)
+	isOfBase := against == plan.Exact || against == plan.Plain && !strings.Contains(p.Against, ":") // without settings
+	if !isEffect || kindOf(p.Strategy) == plan.Bound || p.Measure != "" || !isOfBase {
 		rank |= isNoEffect
 	}
 	return rank
+}
+
+// kindOf is the kind of a selected strategy; 0: it has none, or nothing is selected.
+func kindOf(selection string) plan.Kind {
+	name, _, _ := strings.Cut(selection, ":")
+	e, _ := engines.Named(name)
+	return e.Kind
 }
 
 // others counts the settings of a strategy that are not as in the selected one that is closest.

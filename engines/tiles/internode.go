@@ -61,15 +61,19 @@ func (x *side) gatherNodes(placed program.Flag) *program.Kernel {
 // Sums over the experts of a token are scattered by the kernel that adds them, of so many workgroups (rule O21).
 func (x *side) scatterNodes(seq *sequence) {
 	c, me, shard, parts := x.nodes, x.Me, x.shard, int64(x.nodes.Per)
+	a, onB := x.lane(1), x.Added("sums between nodes")
+	onB.Priority = 1
 	if addsRows(x.Pair.Pair) {
 		parts *= int64(x.blocksOf(x.Pair.Pair))
-	} else {
-		x.copyNodes(seq)
 	}
-	onB := x.Added("sums between nodes")
-	onB.Priority = 1
 	for d := 1; d <= c.Nodes; d++ {
 		target := (c.Node + d) % c.Nodes
+		for i := 1; i <= c.Per && !addsRows(x.Pair.Pair); i++ {
+			which, to := c.At(d, i), c.At(0, i)
+			a.Wait(x.free[to], 1, "buffer")
+			a.Wait(x.done[me][which], seq.counts[which], "computed")
+			x.move(a, me, to, shard, x.partial[to][target])
+		}
 		onB.Wait(x.partial[me][target], parts, "partial results")
 		name := fmt.Sprintf("sum of %d partial results", c.Per)
 		switch {
@@ -87,19 +91,6 @@ func (x *side) scatterNodes(seq *sequence) {
 	}
 	x.On.Wait(x.sums[me], int64(c.Nodes), "sums of nodes")
 	x.launch(x.On, x.pl.Sweep(fmt.Sprintf("sum of %d nodes", c.Nodes), shard*float64(c.Nodes), shard))
-}
-
-// copyNodes writes the copies of the scatter within the node.
-func (x *side) copyNodes(seq *sequence) {
-	a, c := x.lane(1), x.nodes
-	for d := 1; d <= c.Nodes; d++ {
-		for i := 1; i <= c.Per; i++ {
-			which, to := c.At(d, i), c.At(0, i)
-			a.Wait(x.free[to], 1, "buffer")
-			a.Wait(x.done[x.Me][which], seq.counts[which], "computed")
-			x.move(a, x.Me, to, x.shard, x.partial[to][(c.Node+d)%c.Nodes])
-		}
-	}
 }
 
 // sender is one workgroup that writes a shard to another node and ends when it has left.

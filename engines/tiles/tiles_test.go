@@ -80,7 +80,7 @@ func TestReductionTiles(t *testing.T) {
 							t.Fatalf("%v, %d tiles, %d workgroups: rank %d computes %v for places %v", nodes, tiles, wgs, me, got, at)
 						}
 						if slices.Sort(got); !slices.Equal(got, ownersOf(d, wg)) {
-							t.Fatalf("%v, %d tiles, %d workgroups: %d computes tiles of %v, not of %v", nodes, tiles, wgs, wg, got, ownersOf(d, wg))
+							t.Fatalf("%v, %d tiles, %d workgroups: %d computes %v, not %v", nodes, tiles, wgs, wg, got, ownersOf(d, wg))
 						}
 					}
 				}

@@ -66,6 +66,9 @@ func bringsBack(w *workload.Workload) bool {
 	toHost := false
 	for i := range w.Ops {
 		op := &w.Ops[i]
+		if op.Kind != trace.Copy {
+			continue
+		}
 		c := w.Run.Copy(w.Run.Spans[op.Span])
 		switch {
 		case c == nil:
