@@ -118,7 +118,7 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 // counts as one workgroup that has it to itself.
 func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 	cus := int(pl.Machine.GPU.CUs.Value)
-	per := min(pl.Laws().Residents(g.Footprint), machine.CeilDiv(g.WGs, cus))
+	per := pl.Laws().Together(g.Footprint, g.WGs)
 	tiles, wgs := max(g.Tiles, g.WGs), min(g.WGs, cus*per)
 	if g.Tiles == 0 {
 		g.Owned = 0
