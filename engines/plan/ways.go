@@ -92,6 +92,7 @@ func readWays() map[string][]Way {
 		w.Native, w.Even, w.Own = row[4] == "native", row[4] == "even", row[4] == "own"
 		w.Saved, w.Loaded = row[4] == "saved", row[4] == "loaded"
 		w.Change = map[string]int{"fewer": -1, "more": 1}[row[4]]
+		w.Nodes = map[string]int{"node": -1, "nodes": 1}[row[4]]
 		for name := range strings.FieldsSeq(row[2]) {
 			op, ok := trace.ParseCollectiveOp(name)
 			if !ok {
@@ -146,6 +147,7 @@ type Way struct {
 	Saved   bool                 `json:"-"`                 // for copies that bring saved tensors back in the backward pass
 	Loaded  bool                 `json:"-"`                 // for other copies
 	Change  int                  `json:"-"`                 // of channels: -1 fewer than captured, 1 more; 0: either
+	Nodes   int                  `json:"-"`                 // -1 for ranks of one node, 1 for ranks of several; 0: either
 }
 
 // A Target is what a strategy is to change.
@@ -163,6 +165,7 @@ type Target struct {
 	OwnGroup   bool                 // as of Planner
 	Uneven     bool                 // the program gives the parts of an all-to-all by size
 	Saved      bool                 // copies bring back tensors that the forward pass copied to the host
+	Nodes      []trace.CollectiveOp // collectives of which some has ranks of several nodes
 }
 
 // How returns the ways to get what a selection predicts on a target, and the effort of all
@@ -284,6 +287,7 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 		slices.Contains(t.Absent, w.Library)
 	other = other || w.Even && t.Uneven && op == trace.AllToAll || w.Own && w.Library != t.Framework
 	other = other || w.Saved && !t.Saved || w.Loaded && t.Saved
+	other = other || w.Nodes != 0 && w.Nodes > 0 != slices.Contains(t.Nodes, op)
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }

@@ -150,13 +150,18 @@ func (t *operator) acrossNodes(p *workload.Pair) string {
 	case ok && c.Nodes == 1:
 		return ""
 	case !ok:
-		return fmt.Sprintf("the %s has not equally many ranks of each node", coll.Op)
+		return noCounterparts(coll.Op)
 	case coll.Op == trace.AllToAll:
 		return "an all-to-all between nodes is for impl=ll"
 	case t.impl != "auto" && t.impl != "push" || t.gemm == "chunks":
 		return "between nodes shards are put: impl=push, gemm=whole"
 	}
 	return ""
+}
+
+// noCounterparts is the reason why nothing that a node adds, or passes on, can be sent between nodes.
+func noCounterparts(op trace.CollectiveOp) string {
+	return fmt.Sprintf("the %s has not equally many ranks of each node, node by node: each needs a counterpart in every other one", op)
 }
 
 // order lists the shards as a GEMM between nodes takes them: of a gather

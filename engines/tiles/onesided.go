@@ -130,7 +130,7 @@ func (t *operator) pipelines(p *workload.Pair) (ok bool, why string) {
 		return false, why
 	}
 	if compute.Tiling.Tiles < len(p.First) {
-		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", trace.Short(compute.Name))
+		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks (give its shape)", trace.Short(compute.Name))
 	}
 	if p.Experts > 1 {
 		return t.servesExperts(p)

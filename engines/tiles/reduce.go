@@ -55,10 +55,11 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	case len(p.First) < 2:
 		return false, fmt.Sprintf("the %s has one rank", op)
 	case compute.Tiling.Tiles < len(p.First):
-		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", trace.Short(compute.Name), op)
+		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks (give its shape)",
+			trace.Short(compute.Name), op)
 	}
 	if _, ok := pl.Cluster(pl.RanksOf(&pl.Workload.Collectives[p.Collective]), 0); !ok {
-		return false, fmt.Sprintf("the %s has not equally many ranks of each node", op)
+		return false, noCounterparts(op)
 	}
 	why = notByTile(pl, p)
 	return why == "", why

@@ -105,5 +105,6 @@ func sumsExperts(pl *plan.Planner, p *workload.Pair) string {
 	if p.Experts <= 1 || p.Direction != workload.ComputeThenCollective {
 		return ""
 	}
-	return fmt.Sprintf("what is sent are sums of %d rows each of %s, which lie in different tiles", p.Experts, trace.Short(pl.Workload.Ops[p.First[0]].Name))
+	return fmt.Sprintf("what is sent are sums of %d rows each of %s, which lie in different tiles "+
+		"(onesided adds them before a reduce-scatter)", p.Experts, trace.Short(pl.Workload.Ops[p.First[0]].Name))
 }

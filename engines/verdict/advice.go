@@ -56,6 +56,13 @@ func HowTo(w *workload.Workload, out engines.Outcome) ([]plan.Way, plan.Effort) 
 	}
 	t.Uneven = slices.ContainsFunc(w.Run.Comms, func(c trace.Comm) bool { return c.Op == trace.AllToAll && c.Sent > 0 })
 	t.Saved = bringsBack(w)
+	for _, c := range w.Collectives {
+		node := func(id int32) int { return out.Machine.Node(w.Ops[id].Rank) }
+		apart := slices.ContainsFunc(c.Members, func(id int32) bool { return node(id) != node(c.Members[0]) })
+		if apart && !slices.Contains(t.Nodes, c.Op) {
+			t.Nodes = append(t.Nodes, c.Op)
+		}
+	}
 	return plan.How(out.Selection, t)
 }
 

@@ -121,3 +121,21 @@ func TestSamplesHaveReasons(t *testing.T) {
 		})
 	}
 }
+
+// Kernels of libraries that store to peers are for one node; between nodes others put.
+func TestWaysBetweenNodes(t *testing.T) {
+	for _, c := range []struct {
+		file, strategy string
+		effort         plan.Effort
+	}{
+		{"td-gemm-rs", "onesided", plan.ByFlag},
+		{"td-gemm-rs-2nodes", "onesided", plan.ThirdParty},
+		{"td-gemm-rs", "fused", plan.ThirdParty},
+		{"td-gemm-rs-2nodes", "fused", plan.OwnKernel},
+	} {
+		w, m := plantest.SampleOperator(t, c.file)
+		if _, effort := HowTo(w, enginetest.Outcome(t, w, m, c.strategy, nil)); effort != c.effort {
+			t.Errorf("%s of %s: %s, want %s", c.strategy, c.file, effort, c.effort)
+		}
+	}
+}
