@@ -3,6 +3,7 @@ package lift
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +30,10 @@ import (
 //	: 0 7 | AA |
 //	kernels 10 rank=3                 a run of one rank of a node of 8 GPUs, a kernel a line, each of so many us, on one stream
 //	serve                             a run of a serving engine, which launches what each line says (see server.serve)
+//	issue shapes                      a run of a rank whose host issues what the lines say, from now on with shapes; without any, the
+//	                                  same: "kernel NAME"; "in RANGE of SIZE", "gradient NAME SIZE" with a kernel that adds it, and
+//	                                  "taken NAME SIZE" without, around what is indented below; "sum SIZE", "sum-here SIZE" on the
+//	                                  stream of compute, "gather", "scatter". Sizes are elements
 //	uses                              accesses of its kernels (see recordUses)
 //	lift world=8                      lifts it, of a job of so many ranks
 //	sizes mi300x:8                    guesses sizes of collectives by a machine's law
@@ -40,6 +45,7 @@ func TestScripts(t *testing.T) {
 		d := drawing{parts: map[byte]part{}}
 		var run *trace.Run
 		var w *workload.Workload
+		var issued []string // by the last "issue"
 		lifted := func(t testing.TB, o Options) string {
 			found, err := Workload(run, o)
 			if err != nil {
@@ -81,6 +87,13 @@ func TestScripts(t *testing.T) {
 					s.serve(t, strings.TrimSpace(line))
 				}
 				w, run = nil, s.run(t)
+			case "issue":
+				if c.Input != "" {
+					issued = strings.Split(strings.TrimRight(c.Input, "\n"), "\n")
+				}
+				k := capture{shapes: slices.Contains(c.Args, "shapes")}
+				k.issue(t, issued)
+				w, run = nil, k.run(t)
 			case "sizes":
 				if w == nil {
 					lifted(t, Options{})
@@ -154,6 +167,15 @@ var asks = map[string]func(w *workload.Workload) string{
 			all = append(all, fmt.Sprintf("%s of %d bytes%s", c.Op, c.Bytes, map[bool]string{true: ", guessed"}[c.Guessed]))
 		}
 		return strings.Join(all, "; ")
+	},
+	"sums": sumsOf,
+	// gradients are the kernels that add to one.
+	"gradients": func(w *workload.Workload) string {
+		return letters(w, opsOf(w, func(id int32) bool { return w.Ops[id].Gradient && w.Ops[id].Rank == 0 }))
+	},
+	// in-place are those that communicate in their output.
+	"in-place": func(w *workload.Workload) string {
+		return letters(w, opsOf(w, func(id int32) bool { return w.Ops[id].InPlace && w.Ops[id].Rank == 0 }))
 	},
 	"world": func(w *workload.Workload) string { return fmt.Sprint(w.World) },
 	// batches are phases of steps, and how many operations each has.
