@@ -170,7 +170,7 @@ func (e *edges) land(who poster, to trace.SpanID, by trace.Time, kind edgeKind) 
 	}
 	start := func(id trace.SpanID) trace.Time { return e.run.Spans[id].Start }
 	from := lastBy(x.puts, by, start)
-	if kernel := lastBy(x.kernels, by, start); from == trace.None || kernel != trace.None && e.run.Spans[kernel].Start > e.run.Spans[from].End {
+	if kernel := lastBy(x.kernels, by, start); from == trace.None || kernel != trace.None && start(kernel) > e.run.Spans[from].End {
 		from = kernel
 	}
 	if from == trace.None || from == to {
