@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
@@ -134,6 +135,25 @@ func TestPairsInPlaceOfThemselves(t *testing.T) {
 			if off := engines.Abs(out.Time - captured.Time); taken == 0 || off*200 > captured.Time {
 				t.Errorf("%s, unprofiled %t: %d pairs take %d ns, captured %d", of, unprofiled, taken, out.Time, captured.Time)
 			}
+		}
+	}
+}
+
+// A strategy that is limited to all pairs of a loop plans what it plans for the loop: settings hold for pairs in their places.
+func TestLimitedToAllPairs(t *testing.T) {
+	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
+	m, rows := plantest.H200(t, w.World), []int{}
+	for i := range w.Pairs {
+		rows = append(rows, i)
+	}
+	for _, whole := range enginetest.MustParse(t, "bulk,bulk:channels=8,bulk:programs=100,bulk:graph=on,onesided:impl=oneshot") {
+		limited := plan.Selection{Strategy: engines.On(whole.Strategy, rows), Values: whole.Values}
+		var took [2]trace.Time
+		for i, s := range []plan.Selection{whole, limited} {
+			took[i] = must.Have(engines.Run(w, m, s, plan.Scenario{}, replay.Options{}))(t).Time
+		}
+		if off := engines.Abs(took[1] - took[0]); took[0] == 0 || off*1000 > took[0] {
+			t.Errorf("%s: %d ns, limited to its pairs %d", whole, took[0], took[1])
 		}
 	}
 }

@@ -16,11 +16,16 @@ func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Ker
 			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Sharing: program.Sharing{Matrix: op.Shape.Kind == workload.GEMM},
 			Each: []program.Phase{{Op: program.Work, Time: took}},
 		}
-		if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
-			k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
-		}
-		return k
+		return pl.shown(k, op)
 	})
+}
+
+// shown is a kernel with what the trace says of an operation's, which the simulated run shows.
+func (pl *Planner) shown(k *program.Kernel, op *workload.Op) *program.Kernel {
+	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
+		k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
+	}
+	return k
 }
 
 // shared is the kernel that a rank and its copies have in common for an operation of that span.
@@ -224,10 +229,7 @@ func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Merged: g.Merged,
 		Each: []program.Phase{{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write}},
 	}
-	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
-		k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
-	}
-	return k
+	return pl.shown(k, op)
 }
 
 // TilesOf is an operation as persistent workgroups over all of its tiles, one per slot, as

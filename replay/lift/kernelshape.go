@@ -81,11 +81,8 @@ const summation = "aten::sum"
 
 // inputs is the bytes of an operator's inputs, each read once.
 func inputs(o *trace.Operator) (bytes float64) {
-	for i, d := range o.Dims {
-		if v, ok := volume(d); ok && len(d) > 0 {
-			_, size := dtype(o, i)
-			bytes += float64(v) * float64(size)
-		}
+	for i := range o.Dims {
+		bytes += bytesOf(o, i)
 	}
 	return bytes
 }
