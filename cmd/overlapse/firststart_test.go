@@ -56,9 +56,7 @@ func BenchmarkFirstStart(b *testing.B) {
 		f.Close()
 	}
 	self := must.Have(os.Executable())(b)
-	if err := os.Symlink(self, bin); err != nil { // TestMain is the command under this name
-		b.Fatal(err)
-	}
+	must.Do(b, os.Symlink(self, bin))
 	var cpu, peak float64
 	for b.Loop() {
 		c := exec.Command(bin, "view", dir, "--print", "-q")

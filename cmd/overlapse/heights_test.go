@@ -128,7 +128,7 @@ var (
 // TestHeights holds every Go file of the module to the rules of its folder.
 func TestHeights(t *testing.T) {
 	seen := 0
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -150,10 +150,7 @@ func TestHeights(t *testing.T) {
 			t.Error(problem)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if seen < 10 {
 		t.Errorf("saw %d Go files: is %s the root of the module?", seen, root)
 	}

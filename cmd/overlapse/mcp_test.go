@@ -32,10 +32,7 @@ func served(t *testing.T, folders ...string) *mcp.ClientSession {
 		done <- run(append([]string{"mcp"}, folders...), newApp(&cli.Console{In: in, Out: io.Discard, Data: out, Err: io.Discard}))
 		out.Close()
 	}()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Have(mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil))(t)
 	t.Cleanup(func() {
 		session.Close()
 		toServer.Close()
@@ -187,15 +184,12 @@ func TestMCPHostilePaths(t *testing.T) {
 // tree lists the files below a folder, with their sizes.
 func tree(t *testing.T, dir string) (list string) {
 	t.Helper()
-	err := filepath.Walk(dir, func(name string, info os.FileInfo, err error) error {
+	must.Do(t, filepath.Walk(dir, func(name string, info os.FileInfo, err error) error {
 		if err == nil {
 			list += fmt.Sprintln(name, info.Size())
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 

@@ -31,9 +31,7 @@ func newPane(t *testing.T, name string) *pane {
 	}
 	self := must.Have(os.Executable())(t)
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "overlapse")); err != nil { // TestMain is the command under this name
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(self, filepath.Join(bin, "overlapse")))
 	p := &pane{t: t, socket: fmt.Sprintf("overlapse-cmd-%d-%s", os.Getpid(), name)}
 	p.tmux("new-session", "-d", "-x", "100", "-y", "30", "-e", "PATH="+bin+":"+os.Getenv("PATH"), "-e", "LC_ALL=C.UTF-8", "bash --norc --noprofile -i")
 	t.Cleanup(func() { _ = exec.Command("tmux", "-L", p.socket, "kill-server").Run() })

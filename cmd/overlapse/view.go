@@ -29,7 +29,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
 )
@@ -116,12 +115,14 @@ func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) er
 		return err
 	}
 	defer cli.CollectOften()()
+	con := *a.Console
+	con.Width = cmp.Or(o.width, max(a.Width, 0), 120)
 	for _, line := range []string{views[0].Run.Estimated, opts.Verdict} {
 		if line != "" {
-			fmt.Fprintln(a.Out, guard.Line(line))
+			con.Say(line)
 		}
 	}
-	return cmp.Or(tui.Print(a.Out, views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
+	return cmp.Or(tui.Print(a.Out, views, con.Width, opts), cannot)
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder

@@ -128,7 +128,7 @@ func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
 		return 0
 	}
 	from := pl.Workload.Ops[before].End
-	if op.Issued != trace.Infinity && op.Rank < len(pl.Workload.Hosts) && op.Issued+pl.Workload.Hosts[op.Rank].Latency > from {
+	if launched, known := pl.launched(op); known && launched > from {
 		return 0
 	}
 	if idle := op.Start - from; idle > Duration(pl.Machine.Launch.Event.Value) {

@@ -173,24 +173,34 @@ func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	var queues []int64
 	for _, id := range w.Ranks[r.ID] {
 		op := &w.Ops[id]
-		if op.Start > s.End {
-			break
+		start, end := capturedTimes(w, op)
+		if start > s.End {
+			continue
 		}
 		at := int(r.Planner.place[id])
-		if later[op.Queue] = later[op.Queue] || at > place+1; at == 0 || later[op.Queue] || op.End <= s.Start || op.End > s.End {
+		if later[op.Queue] = later[op.Queue] || at > place+1; at == 0 || later[op.Queue] || end <= s.Start || end > s.End {
 			continue
 		}
 		before, ok := last[op.Queue]
 		if !ok {
 			queues = append(queues, op.Queue)
-		}
-		if !ok || w.Ops[before].End < op.End {
+			last[op.Queue] = id
+		} else if _, ended := capturedTimes(w, &w.Ops[before]); ended < end {
 			last[op.Queue] = id
 		}
 	}
 	for _, q := range queues {
 		r.Host.Wait(r.Planner.Done[last[q]], 1, w.Ops[last[q]].Name)
 	}
+}
+
+// capturedTimes are those of what an operation stands for, of which an edit may have moved it.
+func capturedTimes(w *workload.Workload, op *workload.Op) (start, end trace.Time) {
+	if w.Origins == nil {
+		return op.Start, op.End
+	}
+	s := w.Run.Spans[op.Span]
+	return s.Start, s.End
 }
 
 // WaitIssued makes a stream wait until the host has issued an operation, if no captured graph of its pair launches it.

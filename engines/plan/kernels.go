@@ -236,7 +236,7 @@ func (pl *Planner) TilesOf(op *workload.Op) Grid {
 	g := pl.GridOf(op, op.DurAlone())
 	if g.Tiles == 0 {
 		g.Tiles = g.WGs
-		g.WGs = min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
+		g.WGs = min(g.WGs, pl.Laws().Slots(g.Footprint))
 	}
 	g.Owned = -1
 	return g
@@ -253,7 +253,7 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	factor := laws.TileOn(op, programs, g.WGs, true) / laws.TileOn(op, g.WGs, g.WGs, true)
 	g.Time = trace.Time(float64(g.Time)*factor + 0.5)
 	g.WGs = programs
-	g.Pipe = 1 / float64(min(pl.Laws().Residents(g.Footprint), max(1, machine.CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
+	g.Pipe = 1 / float64(laws.Together(g.Footprint, programs))
 	return g
 }
 
@@ -302,7 +302,7 @@ func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	g, n := pl.gridOf(op, op.DurAlone(), true), float64(tiles)
 	g.Read, g.Write = op.Read/n, op.Write/n
 	// one on a CU in the measurement
-	if min(pl.Laws().Residents(op.Footprint), machine.CeilDiv(g.WGs, int(pl.Machine.GPU.CUs.Value))) == 1 {
+	if pl.Laws().Together(op.Footprint, g.WGs) == 1 {
 		g.Pipe = max(0.01, pl.Laws().Pipe(op.Shape.Flops()/n, g.Time))
 	}
 	return g

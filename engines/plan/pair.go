@@ -170,7 +170,7 @@ func (pl *Planner) fillsBefore(id int32) []int32 {
 		if before.Queue != op.Queue {
 			continue
 		}
-		if c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[before.Span]); c == nil || c.Dir != trace.Fill {
+		if !pl.Workload.IsFill(before) {
 			break
 		}
 		fills = append([]int32{before.ID}, fills...)

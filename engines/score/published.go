@@ -173,12 +173,12 @@ func (m match) said(points []Point) string {
 const (
 	isSum   = 1 << iota // over several sizes
 	isApart             // not scored
-	isOther             // times the strategy's settings that are not as selected, at most most of them
+	isOther             // times the strategy's settings that are not as by default, at most so many, where none were selected
 
 	most       = 7
-	isNoEffect = isOther * (most + 1) // not of the time of a strategy over that without overlap
-	isSelected = isNoEffect << 1      // other settings, where settings were selected
-	isRepeat   = isNoEffect << 2      // of another claim
+	isNoEffect = isOther * (most + 1)    // not of the time of a strategy over that without overlap
+	isSelected = isNoEffect << 1         // times other settings, where settings were selected
+	isRepeat   = isSelected * (most + 1) // of another claim
 
 	sameKind = isSum | isApart | isRepeat // points that are shown together
 )
@@ -234,9 +234,10 @@ func (f *shipped) fits(p *Point) (rank int) {
 	if p.Over != nil {
 		rank |= isSum
 	}
-	rank += isOther * other
-	if other > 0 && f.settings {
-		rank |= isSelected
+	if f.settings {
+		rank += isSelected * other
+	} else {
+		rank += isOther * other
 	}
 	_, isEffect := p.As.effect(0)
 	against := kindOf(p.Against)

@@ -21,6 +21,7 @@ func TestPublished(t *testing.T) {
 	}{
 		{"sc24-embedding-a2a-2nodes.yaml", "", "", "all", "31 % less, at most 58 % (SC-7, "},
 		{"sc24-embedding-a2a-2nodes.yaml", "", "", "fused:occupancy=87", "Fig. 14"},
+		{"sc24-embedding-a2a-2nodes.yaml", "", "", "fused:order=oblivious", "Fig. 14"},
 		{"sc24-embedding-a2a-2nodes.yaml", "", "", "trigger", ""},
 		{"sc24-gemv-ar.yaml", "", "", "all", "13 % less, at most 22 % (SC-3, section IV-B, Fig. 9), over sizes of which this is one"},
 		{"sc24-gemv-ar.yaml", "m: 65536", "m: 65280", "all", ""},

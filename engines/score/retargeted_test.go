@@ -36,7 +36,7 @@ func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Che
 	must.Do(t, errors.Join(err, err2))
 	checks := make([]Check, len(rows))
 	groups := groupRows(rows)
-	if err := guard.Each(len(groups), func(at int) error {
+	must.Do(t, guard.Each(len(groups), func(at int) error {
 		g := rowGroup{lifted: map[string]*workload.Workload{}}
 		for _, i := range groups[at] {
 			r := &rows[i]
@@ -63,9 +63,7 @@ func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Che
 			checks[i] = g.check(*r, m)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	compareRows(checks)
 	return checks
 }

@@ -70,10 +70,7 @@ func TestGatherBehindGEMM(t *testing.T) {
 	m := plantest.H200(t, 2)
 	l := &m.Launch
 	l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
-	out, err := engines.Run(w, m, sel[0], plan.Scenario{Race: plan.CommFirst}, replay.Options{})
-	if err != nil || out.Result == nil {
-		t.Fatal(err, out.Why)
-	}
+	out := enginetest.Ran(engines.Run(w, m, sel[0], plan.Scenario{Race: plan.CommFirst}, replay.Options{}))(t)
 	if got := float64(plan.StepsOf(w, out.Result.Run).Time()) / 1e3; math.Abs(got/1000-1) > 0.04 {
 		t.Errorf("%.0f us, measured 997 to 1004", got)
 	}

@@ -290,7 +290,7 @@ func vectorTime(pl *plan.Planner, op *workload.Op, wgs int) trace.Time {
 	if pl.Workload.Run.Estimated != "" {                                         // of the kernel with waves
 		return plan.Duration((op.Read+op.Write)/float64(op.Tiling.Tiles)*float64(wgs)/pl.Laws().Rate(op, wgs, true)) + done
 	}
-	slots := min(op.Tiling.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
+	slots := min(op.Tiling.Tiles, pl.Laws().Slots(op.Footprint))
 	one := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.Tiles)
 	return trace.Time(one*pl.Laws().TileOn(op, wgs, slots, true)+0.5) + done
 }

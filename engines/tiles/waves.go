@@ -49,7 +49,7 @@ func groupsOf(pl *plan.Planner, op *workload.Op, n int) groups {
 	if g.Tiles > 0 {
 		g.WGs, g.Tiles, g.Owned = g.Tiles, 0, 0
 	}
-	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
+	wave := min(g.WGs, pl.Laws().Slots(g.Footprint))
 	g.size = min(g.WGs, machine.CeilDiv(machine.CeilDiv(g.WGs, wave), n)*wave)
 	g.n = machine.CeilDiv(g.WGs, g.size)
 	g.counted = pl.Program.NewFlags(g.n, fmt.Sprintf("tiles of %s on rank %d in group", op.Name, op.Rank))

@@ -148,30 +148,23 @@ func cut(name string) string {
 // leastShare is the share of a pause from which a name is told among others.
 const leastShare = 0.1
 
-// shared says which ranges and operators of a rank's host, in no others, most of a pause passed in, if none alone has half of it.
-// They are called by name: each of at least a tenth of the pause, the three longest together at least half. "" if there are none.
+// shared says which ranges and operators of a rank's host most of a pause passed in, if none alone has half of it, by name: each
+// of at least a tenth of the pause, the three longest together at least half. What passed inside of another one, or beside it on
+// another thread, counts as that one's. "" if there are none.
 func shared(run *trace.Run, rank int, pause overlap.Interval, isStep map[string]bool) string {
-	inside := func(s *trace.Span) trace.Time { // more of it than outside
+	var inside []trace.Span // more of each than outside
+	for _, s := range run.Spans {
 		in := min(s.End, pause.End) - max(s.Start, pause.Start)
-		if 2*in < s.Dur() || isStep[run.Names[s.Name]] {
-			return 0
+		if !s.Kind.OnDevice() && in > 0 && 2*in >= s.Dur() && run.RankOf(s) == rank && !isStep[run.Names[s.Name]] {
+			inside = append(inside, s)
 		}
-		return in
 	}
-	spent := map[string]trace.Time{}
-	for i := range run.Spans {
-		s := &run.Spans[i]
-		in := trace.Time(0)
-		if !s.Kind.OnDevice() && run.RankOf(*s) == rank {
-			in = inside(s)
-		}
-		for p := s.Parent; in > 0 && p != trace.None; p = run.Spans[p].Parent {
-			if inside(&run.Spans[p]) > 0 {
-				in = 0
-			}
-		}
-		if in > 0 {
-			spent[run.Names[s.Name]] += in
+	slices.SortStableFunc(inside, func(a, b trace.Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End)) })
+	spent, to := map[string]trace.Time{}, pause.Start
+	for _, s := range inside {
+		if end := min(s.End, pause.End); end > to {
+			spent[run.Names[s.Name]] += end - max(s.Start, to)
+			to = end
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int {

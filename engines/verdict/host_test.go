@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -33,16 +34,10 @@ func TestPausesInGraphs(t *testing.T) {
 	}
 	add("cuda_runtime", "cudaLaunchKernel", 1310, 2, 3, 2)
 	add("kernel", "beside", 1320, 20, 9, 2)
-	run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"NVIDIA H200","numSms":132}],"traceEvents":[`+strings.Join(events, ",")+`]}`), chrome.Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(chrome.Read(strings.NewReader(`{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"NVIDIA H200","numSms":132}],"traceEvents":[`+strings.Join(events, ",")+`]}`), chrome.Options{File: "rank0.json"}))(t)
 	w := must.Have(lift.Workload(run, lift.Options{}))(t)
 	m := must.Have(machine.Load("h200:1"))(t)
-	out, err := engines.Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
-	if err != nil || out.Result == nil {
-		t.Fatal(err, out.Why)
-	}
+	out := enginetest.Ran(engines.Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}, plan.Scenario{}, replay.Options{}))(t)
 	if host, _, _, _ := waits(w, out); host > 0.05 {
 		t.Errorf("waits for the host %.0f %% of the time", 100*host)
 	}

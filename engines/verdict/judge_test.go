@@ -26,10 +26,7 @@ func launched(w *workload.Workload) {
 // a change.
 func TestJudge(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	launched(w)
 	after := func(selection string, change float64) engines.Outcome {
 		o := captured
@@ -110,10 +107,7 @@ func predicted(w *workload.Workload, captured engines.Outcome, outcomes []engine
 func TestJudgeHostBound(t *testing.T) {
 	s := plantest.Spec{Ranks: 2, Steps: 3, Op: trace.AllReduce, Bytes: 1 << 20, Gemm: 100_000, Comm: 50_000, Channels: 4}
 	w, m := s.Build(t), plantest.H200(t, 2)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	launched(w)
 	v := Verdict{HostBound: true}
 	bulk := captured

@@ -117,6 +117,10 @@ func TestPauseOfSeveralOperators(t *testing.T) {
 	add(step, "aten::to", 1450, 1500)
 	add(step, "aten::to", 1600, 1850)
 	add(step, "aten::empty", 1900, 1950)
+	b.Add(trace.Span{ // on another thread, inside of no other
+		Start: 1010, End: 1380, Kind: trace.Marker, Attr: trace.None, Parent: trace.None, Name: b.Intern("FSDP::wait"),
+		Lane: b.Lane(trace.Lane{Kind: trace.HostThread, ID: 2, Peer: trace.None}),
+	})
 	run := b.Finish(trace.Options{Name: "host"})
 	pause := overlap.Interval{Start: 1000, End: 2000}
 	const want = "the longest in Optimizer.step (40 %) and aten::to (30 %)"

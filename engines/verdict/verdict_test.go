@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -19,10 +20,7 @@ import (
 func TestMixRaces(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	s := enginetest.MustParse(t, "decompose")[0]
-	alone, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Have(engines.Run(w, m, s, plan.Scenario{}, replay.Options{}))(t)
 	if alone.Best >= alone.Expected || alone.Worst <= alone.Expected {
 		t.Fatalf("alone it takes %d, from %d to %d: nothing varies", alone.Expected, alone.Best, alone.Worst)
 	}
@@ -30,10 +28,7 @@ func TestMixRaces(t *testing.T) {
 	for i := range w.Pairs {
 		choice.Rows = append(choice.Rows, i)
 	}
-	mixed, err := engines.Run(w, m, plan.Selection{Strategy: engines.MixedOf([]engines.PairChoice{choice}), Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mixed := must.Have(engines.Run(w, m, plan.Selection{Strategy: engines.MixedOf([]engines.PairChoice{choice}), Values: plan.Values{}}, plan.Scenario{}, replay.Options{}))(t)
 	if mixed.Expected != alone.Expected || mixed.Best != alone.Best || mixed.Worst != alone.Worst {
 		t.Errorf("in a mix %d (%d to %d), alone %d (%d to %d)", mixed.Expected, mixed.Best, mixed.Worst, alone.Expected, alone.Best, alone.Worst)
 	}
@@ -97,14 +92,8 @@ func TestSamplesHaveReasons(t *testing.T) {
 			t.Parallel()
 			w := plantest.LiftSample(t, sample)
 			for _, e := range engines.All() {
-				v, err := e.Values(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				out, err := engines.Run(w, plantest.H200(t, w.World), plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Level: replay.Phases, Ranks: []int{1}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must.Have(e.Values(nil))(t)
+				out := must.Have(engines.Run(w, plantest.H200(t, w.World), plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Level: replay.Phases, Ranks: []int{1}}))(t)
 				if out.Result == nil {
 					continue
 				}

@@ -110,8 +110,7 @@ func (l *Laws) rounds(op *workload.Op, there *workload.Kernel) float64 {
 	if t.Tiles <= 0 || l.Seen.Machine.GPU.CUs.Value < 1 || l.Machine.GPU.CUs.Value < 1 {
 		return ratio
 	}
-	a := int(l.Seen.Machine.GPU.CUs.Value) * max(1, op.Footprint.Residents(&l.Seen.Machine.GPU))
-	b := int(l.Machine.GPU.CUs.Value) * max(1, there.Footprint.Residents(&l.Machine.GPU))
+	a, b := l.Seen.Slots(op.Footprint), l.Slots(there.Footprint)
 	return ratio * float64(machine.CeilDiv(t.Tiles, a)*a) / float64(machine.CeilDiv(t.Tiles, b)*b)
 }
 
@@ -218,7 +217,7 @@ func (l *Laws) collectiveHere(c *workload.Collective, channels int) (by float64,
 			return timeOf(m, lib, c.Op, c.Bytes, n, channels)
 		}
 		channels = cmp.Or(channels, lib.ChannelsFor(c.Op, c.Bytes))
-		return max(lib.Expected(c.Op, lib.Spread(n), float64(lib.Runs(c.Op, channels)), float64(max(0, c.Bytes))),
+		return max(lib.Expected(c.Op, n, float64(lib.Runs(c.Op, channels)), float64(max(0, c.Bytes))),
 			onLinks(m, c.Op, c.Bytes, n))
 	}
 	by = took(l.Machine, b, len(ranks), channels) / took(l.Seen.Machine, a, len(was), c.Channels)

@@ -258,7 +258,7 @@ func (l *Laws) shared(seen, asked *workload.Op, share float64) trace.Time {
 	if wgs == 0 || l.keepsGrid(seen) {
 		return nanoseconds(once + busy*share)
 	}
-	slots := gpu.CUs.Value * float64(l.Residents(seen.Footprint))
+	slots := float64(l.Slots(seen.Footprint))
 	rounds := func(wgs float64) float64 { return max(1, wgs/slots) }
 	moving, moves := 0.0, 0.0 // seconds of the bytes: of the whole, of the share
 	if rate := l.rate(seen, min(wgs, slots)); bytes > 0 && rate > 0 {
@@ -282,7 +282,7 @@ func (l *Laws) lastVectors(op *workload.Op, seconds float64) float64 {
 	if sh.Kind != workload.Embedding || op.Tiling.WGs == 0 || op.Footprint.Threads == 0 {
 		return 0
 	}
-	slots := min(op.Tiling.WGs, int(l.Machine.GPU.CUs.Value)*l.Residents(op.Footprint))
+	slots := min(op.Tiling.WGs, l.Slots(op.Footprint))
 	rounds := float64(sh.M) * float64(sh.N) / (float64(slots) * float64(op.Footprint.Threads))
 	return 2 * l.Machine.GPU.GatherSpread.Or(0) * seconds / max(1, rounds)
 }
@@ -366,7 +366,7 @@ func portion[T int | int64](whole T, k, n int) T {
 // burst is the part of its seconds in which its waves write their output, behind their products (rule K11).
 func (l *Laws) Unseen(op *workload.Op) (seconds, burst float64, byMemory bool) {
 	gpu, sh, wgs := &l.Machine.GPU, op.Shape, op.Tiling.WGs
-	bytes, slots := op.Read+op.Write, int(gpu.CUs.Value)*l.Residents(op.Footprint)
+	bytes, slots := op.Read+op.Write, l.Slots(op.Footprint)
 	rate := min(gpu.Memory.Value, gpu.StreamAt(wgs))
 	switch sh.Kind {
 	case workload.GEMM:

@@ -89,8 +89,7 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 			b.Tokens = tokens
 		}
 		switch {
-		case b.Phase != workload.NoPhase || b.Tokens == 0 ||
-			slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
+		case b.Phase != workload.NoPhase || b.Tokens == 0 || w.Trains():
 		case b.Tokens > fewRows:
 			b.Phase = workload.Prefill
 		default:

@@ -125,10 +125,7 @@ func TestQueries(t *testing.T) {
 
 // Sizes that the user gives are those of the kernels, and make pairs of GEMMs.
 func TestGivenSizes(t *testing.T) {
-	list, err := ParseCorrections(strings.NewReader("- {op: A, shape: 256 x 512 x 64, tile: 128x128}\n- {op: B, shape: 256×64×512, type: f32}"), "flow.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Have(ParseCorrections(strings.NewReader("- {op: A, shape: 256 x 512 x 64, tile: 128x128}\n- {op: B, shape: 256×64×512, type: f32}"), "flow.yaml"))(t)
 	w := must.Have(Workload(drawing{text: "0 7 |A B A B |"}.run(t), Options{Dataflow: list}))(t)
 	if a, b := w.Ops[0].Shape.String(), w.Ops[1].Shape.String(); a != "gemm 256x512x64 bf16" || b != "gemm 256x64x512 f32" {
 		t.Errorf("%s; %s", a, b)

@@ -88,10 +88,7 @@ func (c *capture) gradient(name string, elements int, hook func()) {
 // lift is the capture's workload.
 func (c *capture) lift(t *testing.T) *workload.Workload {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"schemaVersion": 1, "distributedInfo": map[string]any{"backend": "nccl", "rank": 0, "world_size": 2}, "traceEvents": c.events})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Have(json.Marshal(map[string]any{"schemaVersion": 1, "distributedInfo": map[string]any{"backend": "nccl", "rank": 0, "world_size": 2}, "traceEvents": c.events}))(t)
 	file := filepath.Join(t.TempDir(), "rank0.json")
 	must.Do(t, os.WriteFile(file, body, 0o600))
 	run := must.Have(format.Open(file, format.Options{}))(t)

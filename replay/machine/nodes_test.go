@@ -135,9 +135,9 @@ func TestTreeForSmallRingForLarge(t *testing.T) {
 // ring with Simple is 1.4 times as long from a size on.
 func TestTunerBetweenNodes(t *testing.T) {
 	m := nodesOf(t, "h200", 4)
-	l, at := &m.Library, m.Library.Spread(32)
+	l := &m.Library
 	seconds := func(bytes float64, algorithm, protocol string) float64 {
-		return l.Expected(trace.AllReduce, at, 16, bytes) *
+		return l.Expected(trace.AllReduce, 32, 16, bytes) *
 			l.Relative(trace.AllReduce, int64(bytes), 32, 16, machine.AlgoProto{Algorithm: algorithm, Protocol: protocol})
 	}
 	const mib = 1 << 20

@@ -68,7 +68,6 @@ func TestLatencyAcrossNodes(t *testing.T) {
 func TestProtocolBySize(t *testing.T) {
 	m := machinetest.Load(t, "a100")
 	c := &m.Library.AllReduce
-	at := m.Library.Spread(8)
 	for _, x := range []struct {
 		bytes float64
 		want  int // protocol
@@ -76,7 +75,7 @@ func TestProtocolBySize(t *testing.T) {
 		p := machine.NcclProtocols[x.want]
 		body := c.Law(trace.AllReduce, 8, c.Channels.Value, x.bytes) - c.Alpha.Value - 14*c.Hop.Value
 		want := c.Alpha.Value + p.Base - 6.6e-6 + 14*(c.Hop.Value+p.Hop-0.6e-6) + body/p.Rate
-		if got := m.Library.Expected(trace.AllReduce, at, c.Channels.Value, x.bytes); machinetest.Off(got, want) > 1e-9 {
+		if got := m.Library.Expected(trace.AllReduce, 8, c.Channels.Value, x.bytes); machinetest.Off(got, want) > 1e-9 {
 			t.Errorf("%g bytes: %.2f us, want %.2f of protocol %d", x.bytes, got*1e6, want*1e6, x.want)
 		}
 	}

@@ -413,6 +413,11 @@ func (w *Workload) IsFill(op *Op) bool {
 	return c != nil && c.Dir == trace.Fill
 }
 
+// Trains reports whether operations are those of training: of a backward pass, or an optimizer's.
+func (w *Workload) Trains() bool {
+	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Backward || op.Optimizer })
+}
+
 // TimeSteps fills in when each step's ops ran on each rank.
 func (w *Workload) TimeSteps() {
 	for i := range w.Steps {

@@ -81,14 +81,8 @@ func TestGroupedCollectives(t *testing.T) {
 {"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":1,"tid":1,"ts":60,"dur":9,"args":{"External id":14,"Record function id":4}},
 {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":62,"dur":5,"args":{"correlation":2,"External id":14}},
 {"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":70,"dur":5,"args":{"correlation":2,"External id":14,"stream":7}}]}`
-	x, err := ReadExecution(strings.NewReader(execution), "et.json", defaultLimit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := Read(strings.NewReader(profile), Options{File: "p.json", Companion: func(int, func(int64) bool) *assemble.Execution { return x }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Have(ReadExecution(strings.NewReader(execution), "et.json", defaultLimit))(t)
+	run := must.Have(Read(strings.NewReader(profile), Options{File: "p.json", Companion: func(int, func(int64) bool) *assemble.Execution { return x }}))(t)
 	var got [][]trace.Access
 	for _, s := range run.Spans {
 		if s.Kind == trace.Collective {

@@ -291,10 +291,7 @@ func FuzzRead(f *testing.F) {
 		if d := sameRun(run, writeRead(t, run)); d != "" {
 			t.Errorf("written and read back: %s", d)
 		}
-		other, err := Read(strings.NewReader(`[{"ph":"X","cat":"kernel","name":"nccl","ts":1,"dur":1,"args":{"Collective name":"allreduce"}}]`), Options{File: "rank77.json"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Have(Read(strings.NewReader(`[{"ph":"X","cat":"kernel","name":"nccl","ts":1,"dur":1,"args":{"Collective name":"allreduce"}}]`), Options{File: "rank77.json"}))(t)
 		if joint, err := assemble.Join([]*trace.Run{run, other}, "joint"); err == nil {
 			checkRun(t, joint)
 		}

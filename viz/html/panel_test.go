@@ -68,9 +68,7 @@ func TestEncodeIsReadBack(t *testing.T) {
 			want = append(want, r.spans...)
 			p.Sections = append(p.Sections, section{Rows: []row{r}})
 		}
-		if err := p.encode(); err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, p.encode())
 		if diff := cmp.Diff(want, spans(t, &p), cmp.AllowUnexported(segment{}), cmpopts.EquateEmpty()); diff != "" {
 			rt.Errorf("-want +got\n%s", diff)
 		}

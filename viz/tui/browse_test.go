@@ -101,7 +101,7 @@ func contents(s tcell.SimulationScreen) string {
 }
 
 func TestBrowse(t *testing.T) {
-	err := browseFor(context.Background(), t, func(s *readyScreen) {
+	must.Do(t, browseFor(context.Background(), t, func(s *readyScreen) {
 		shows := func(want string) {
 			t.Helper()
 			if got := contents(s); !strings.Contains(got, want) {
@@ -120,10 +120,7 @@ func TestBrowse(t *testing.T) {
 			t.Errorf("the clipboard holds %q", got)
 		}
 		s.InjectKey(tcell.KeyRune, 'q', 0)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestBrowseEnds(t *testing.T) {

@@ -115,34 +115,3 @@ func TestClean(t *testing.T) {
 		}
 	}
 }
-
-// TestText: text stays within its limit, and fills it if it is cut.
-func TestText(t *testing.T) {
-	for _, c := range []struct {
-		text  string
-		limit int
-		want  string
-		end   int
-	}{
-		{"abc", 5, "abc  |", 3},
-		{"abcde", 5, "abcde|", 5},
-		{"abcdef", 5, "abcd…|", 5},
-		{"漢字", 5, "漢字 |", 4},
-		{"漢字", 4, "漢字 |", 4},
-		{"漢字x", 4, "漢…  |", 4},
-		{"漢字", 3, "漢…  |", 3},
-		{"漢", 1, "…    |", 1},
-		{"abc", 0, "     |", 0},
-		{"", 3, "     |", 0},
-	} {
-		var cells tcell.CellBuffer
-		cells.Resize(6, 1)
-		cells.Fill(' ', tcell.StyleDefault)
-		cells.Put(5, 0, "|", tcell.StyleDefault)
-		end := canvas{surface: &cells}.text(0, 0, c.limit, c.text, tcell.StyleDefault)
-		got := strings.TrimSuffix(textOf(&cells), "\n")
-		if got != c.want || end != c.end {
-			t.Errorf("%q in %d: %q to %d, want %q to %d", c.text, c.limit, got, end, c.want, c.end)
-		}
-	}
-}
