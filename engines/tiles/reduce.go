@@ -84,11 +84,18 @@ func newReduction(pl *plan.Planner, p *plan.Pair, v plan.Values) *reduction {
 			return fmt.Sprintf("%s for workgroup %d on rank %d", what, d.column(slices.Index(d.ranks, rank), i%d.wgs), rank)
 		})
 	}
-	if d.landed = flags(d.nodes.Nodes, "partial results"); d.all {
+	collected := d.nodes.Nodes
+	if d.nodes.Per == 1 { // by the owner alone
+		collected = 1
+	}
+	d.landed = flags(collected, "partial results")
+	if d.all {
 		d.summed = flags(1, "sums")
 	}
 	if d.nodes.Nodes > 1 {
 		pl.NeverRun("sums that are put to another node were never run on hardware")
+	}
+	if d.nodes.Nodes > 1 && d.all {
 		d.passed = flags(d.nodes.Nodes, "sums of another node")
 	}
 	return d
