@@ -139,7 +139,7 @@ func TestInterruptedReading(t *testing.T) {
 	pipe := filepath.Join(dir, "pipe.json")
 	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	p.types("overlapse export - --to chrome -o " + filepath.Join(dir, "out.json") + " <>" + pipe)
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(time.Second)
 	p.tmux("send-keys", "C-c")
 	p.sees("nothing was written")
 	if left := unfinished(t, dir); len(left) != 1 {
