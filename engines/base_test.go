@@ -2,6 +2,7 @@ package engines_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -11,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
@@ -46,10 +48,7 @@ func TestGraphStaysGraph(t *testing.T) {
 	for _, batch := range []string{"b1", "b32"} {
 		w := plantest.LiftSample(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_decode_tp_"+batch+"_allreducenccl_graphTrue")
 		m := plantest.H200(t, w.World)
-		outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream"), plan.Scenario{}, replay.Options{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		outs := must.Have(engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream"), plan.Scenario{}, replay.Options{}, nil))(t)
 		for _, out := range outs[1:] {
 			if off := engines.Abs(out.Time - outs[0].Time); off*100 > outs[0].Time {
 				t.Errorf("%s: %s takes %d ns, captured %d", batch, out, out.Time, outs[0].Time)
@@ -83,6 +82,31 @@ func agree(t *testing.T, name string, w *workload.Workload, m machine.Machine, s
 	}
 }
 
+// inSequence writes a pair as it was captured, with what strategies have that write pairs.
+func inSequence(r *plan.Rank, p *plan.Pair) {
+	w := r.Planner.Workload
+	compute, comm := r.Split(p)
+	ops := []*workload.Op{compute, comm}
+	if p.Direction == workload.CollectiveThenCompute {
+		ops = []*workload.Op{comm, compute}
+	}
+	for _, id := range p.Between[r.ID] {
+		ops = slices.Insert(ops, len(ops)-1, &w.Ops[id])
+	}
+	r.BeginPair(p)
+	for _, op := range ops {
+		s := r.Stream(op.Queue)
+		gap := r.WaitUntilReady(s, op, r.Dependencies(p, op))
+		if op == compute {
+			gap = r.WriteFills(s, p.FillsBefore[r.ID], gap)
+		}
+		s.Launch(gap, r.Planner.CommandOf(op))
+		r.WriteTail(s, op)
+		r.Written(s, op)
+	}
+	r.EndPair()
+}
+
 // A strategy that replaces each pair by itself takes as long as the captured schedule, with the profiler and without: what it
 // writes is issued as everything else is, and in a captured graph it starts as the other kernels do.
 func TestPairsInPlaceOfThemselves(t *testing.T) {
@@ -103,7 +127,7 @@ func TestPairsInPlaceOfThemselves(t *testing.T) {
 				Plan: func(pl *plan.Planner, _ plan.Values) (emit plan.Emitter, why string) {
 					pl.Take(plan.WithCollective)
 					taken = len(pl.Pairs)
-					return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, ""
+					return inSequence, ""
 				},
 			}
 			captured := enginetest.Outcome(t, w, m, "captured", nil)
@@ -111,6 +135,25 @@ func TestPairsInPlaceOfThemselves(t *testing.T) {
 			if off := engines.Abs(out.Time - captured.Time); taken == 0 || off*200 > captured.Time {
 				t.Errorf("%s, unprofiled %t: %d pairs take %d ns, captured %d", of, unprofiled, taken, out.Time, captured.Time)
 			}
+		}
+	}
+}
+
+// A strategy that is limited to all pairs of a loop plans what it plans for the loop: settings hold for pairs in their places.
+func TestLimitedToAllPairs(t *testing.T) {
+	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
+	m, rows := plantest.H200(t, w.World), []int{}
+	for i := range w.Pairs {
+		rows = append(rows, i)
+	}
+	for _, whole := range enginetest.MustParse(t, "bulk,bulk:channels=8,bulk:programs=100,bulk:graph=on,onesided:impl=oneshot") {
+		limited := plan.Selection{Strategy: engines.On(whole.Strategy, rows), Values: whole.Values}
+		var took [2]trace.Time
+		for i, s := range []plan.Selection{whole, limited} {
+			took[i] = must.Have(engines.Run(w, m, s, plan.Scenario{}, replay.Options{}))(t).Time
+		}
+		if off := engines.Abs(took[1] - took[0]); took[0] == 0 || off*1000 > took[0] {
+			t.Errorf("%s: %d ns, limited to its pairs %d", whole, took[0], took[1])
 		}
 	}
 }

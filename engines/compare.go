@@ -3,6 +3,7 @@ package engines
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -24,7 +25,7 @@ type Outcome struct {
 	Why string // why the strategy does not apply or cannot run; else ""
 	Err error  // error behind Why, such as a *replay.DeadlockError
 
-	Races    plan.Races         // races in the plan
+	Races    races              // races in the plan
 	Changed  plan.Changes       // what the plan changes
 	Memory   plan.Memory        // against the captured schedule
 	TooLarge bool               // Why is that it does not fit into Scenario.MemoryLimit
@@ -90,18 +91,6 @@ func (o *Outcome) eachTime() []*stepTime {
 		all = append(all, &o.Phases[i].stepTime)
 	}
 	return all
-}
-
-// Brief is the outcome without the spans, idle times and bytes of its run. times are those of
-// verdict.TimesOf.
-func (o Outcome) Brief(times overlap.Times) Outcome {
-	r := o.Result
-	o.Result = &replay.Result{
-		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded,
-		Approximation: r.Approximation,
-	}
-	o.Program, o.Times = nil, &times
-	return o
 }
 
 // ChangeFrom is how much longer the outcome takes than a base, relative to it: -0.1 is 10 % less.
@@ -276,11 +265,11 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, err
 	}
 	o.Memory, o.Changed = pl.Memory, pl.Changes()
-	if why := pl.Memory.TooMuch(w, sc.MemoryLimit); why != "" {
+	if why := tooMuch(&pl.Memory, w, sc.MemoryLimit); why != "" {
 		o.Why, o.Result, o.TooLarge = why, nil, true
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
-	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
+	o.Scenario, o.Races, o.Lookups = sc, racesOf(pl), pl.Lookups.List()
 	opts.MostWGs = cmp.Or(opts.MostWGs, mostWorkgroups(w))
 	o.Result, o.Err = o.run(w, pl, opts)
 	var many *replay.TooManyError
@@ -371,4 +360,19 @@ func mostWorkgroups(w *workload.Workload) int {
 		return always
 	}
 	return max(always, perEvent*len(w.Run.Spans))
+}
+
+// tooMuch says that a schedule does not fit into a limit, or "". Without records of the capture's own
+// memory only what it takes more counts.
+func tooMuch(m *plan.Memory, w *workload.Workload, limit int64) string {
+	captured := plan.CapturedPeak(w)
+	if limit == 0 || m.Bytes <= 0 || captured+m.Bytes <= limit {
+		return ""
+	}
+	if captured == 0 {
+		return fmt.Sprintf("takes %s more than the captured schedule, whose own memory is not recorded: more than the limit of %s",
+			trace.Bytes(m.Bytes), trace.Bytes(limit))
+	}
+	return fmt.Sprintf("takes %s, %s more than the captured schedule: more than the limit of %s", trace.Bytes(captured+m.Bytes),
+		trace.Bytes(m.Bytes), trace.Bytes(limit))
 }

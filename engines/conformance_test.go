@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -25,10 +26,7 @@ import (
 func conform(t *testing.T, s plan.Selection, w *workload.Workload, m machine.Machine) string {
 	t.Helper()
 	run := func() engines.Outcome {
-		out, err := engines.Run(w, m, s, plan.Scenario{}, replay.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Have(engines.Run(w, m, s, plan.Scenario{}, replay.Options{}))(t)
 		return out
 	}
 	out := run()
@@ -123,13 +121,15 @@ func carried(s plan.Selection, c *workload.Collective, m *machine.Machine) float
 	next, everyone, n := m.Fabric.StoreCost(machine.ToNext), m.Fabric.StoreCost(machine.ToAll), float64(len(c.Members))
 	per := min(n, float64(m.PerNode()))
 	within := func(cost, sends float64) float64 { return (cost*sends + n - 1 - sends) / (n - 1) } // sends of n-1 stay in the node
+	// sends in the node where what is of a node is added before it is sent, or passed on
+	added := n / per * (per - 1)
 	switch impl := s.Values["impl"]; {
 	case s.Strategy.Name == "fused" && c.Op == trace.AllReduce:
-		return (next + everyone) / 2 // the half that brings sums back goes to all peers at once
-	case s.Strategy.Name == "fused" && n > per: // to all others at once
+		return (within(next, added) + within(everyone, added)) / 2 // the half that brings sums back goes to all peers at once
+	case s.Strategy.Name == "fused" && c.Op == trace.AllToAll && n > per: // to all others at once
 		return within(everyone, per-1)
 	case s.Strategy.Name == "fused":
-		return next
+		return within(next, added)
 	case c.Op == trace.AllReduce && c.Bytes > 16<<20 && m.Nodes() > 1 && m.Library.Switch.Value > 0 && slices.Contains([]string{"bulk", "decompose", "multistream"}, s.Strategy.Name):
 		// of long buffers sums in the switch: the buffer and the added part once, and a tree between nodes
 		nodes := float64(m.Nodes())
@@ -137,11 +137,11 @@ func carried(s plan.Selection, c *workload.Collective, m *machine.Machine) float
 	case impl == "oneshot" && c.Op == trace.AllReduce:
 		return n / 2 // the whole vector to every peer
 	case impl == "ll" && c.Op == trace.AllGather:
-		return 2 * within(everyone, n/per*(per-1)) // a flag with every word
+		return 2 * within(everyone, added) // a flag with every word
 	case impl == "ll" && c.Op == trace.AllToAll:
 		return within(everyone, per-1)
 	case s.Strategy.Name == "onesided" && c.Op == trace.AllGather && n > per: // a kernel passes on what comes between nodes
-		return within(next, n/per*(per-1))
+		return within(next, added)
 	}
 	return 1
 }

@@ -1,8 +1,11 @@
 package engines_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -10,9 +13,11 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/edit"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -119,6 +124,53 @@ func TestCopiesOfALateHost(t *testing.T) {
 	}
 	if got, want := order(edit.Ahead(w, false)), order(w); !slices.Equal(got, want) {
 		t.Errorf("issued in the order %v, want %v", got, want)
+	}
+}
+
+// A host that waits for a copy to the host, and then works, waits for it in every iteration, however much earlier copies that come
+// ahead let iterations end: none takes less than the pause and what is left of the device's work.
+func TestWaitsOfAHostWhoseCopiesMove(t *testing.T) {
+	const pause, copied, computed = 10_000.0, 1000.0, 500.0 // µs
+	type event map[string]any
+	var all []event
+	at, correlation := 1000.0, 0
+	call := func(name string, ts, dur float64, args map[string]any) {
+		all = append(all, event{"ph": "X", "cat": "cuda_runtime", "name": name, "ts": ts, "dur": dur, "pid": 9, "tid": 1, "args": args})
+	}
+	var issued float64 // when the host is free
+	put := func(cat, name, issue string, dur, bytes float64) {
+		correlation++
+		call(issue, issued, 2, map[string]any{"correlation": correlation})
+		issued, at = issued+3, max(at, issued+6)
+		args := map[string]any{"correlation": correlation, "stream": 7, "device": 0}
+		if bytes > 0 {
+			args["bytes"] = bytes
+		}
+		all = append(all, event{"ph": "X", "cat": cat, "name": name, "ts": at, "dur": dur, "pid": 0, "tid": 7, "args": args})
+		at += dur
+	}
+	for i := range 12 {
+		from := issued
+		for range 3 {
+			put("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", "cudaMemcpyAsync", copied, 52e6)
+			put("kernel", "ampere_bf16_s16816gemm", "cudaLaunchKernel", computed, 0)
+		}
+		put("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", "cudaMemcpyAsync", copied, 52e6)
+		call("cudaEventSynchronize", issued, at+5-issued, map[string]any{})
+		issued = at + 5 + pause
+		all = append(all, event{"ph": "X", "cat": "user_annotation", "name": fmt.Sprintf("ProfilerStep#%d", i), "ts": from, "dur": issued - from - 1, "pid": 9, "tid": 1})
+	}
+	file := filepath.Join(t.TempDir(), "rank0.json")
+	text := must.Have(json.Marshal(map[string]any{"traceEvents": all, "deviceProperties": []any{map[string]any{"id": 0, "name": "NVIDIA H200"}}}))(t)
+	must.Do(t, os.WriteFile(file, text, 0o600))
+	w := must.Have(lift.Workload(must.Have(format.Open(file, format.Options{}))(t), lift.Options{}))(t)
+	out, change := run(t, w)
+	const least = pause + copied + 3*computed + copied // what runs before or behind all that may run beside it
+	if got := float64(out.Expected) / 1e3; got < least || got > least+2*(copied-computed)+100 {
+		t.Errorf("%.0f µs an iteration, want %.0f and what of two copies the kernels do not hide", got, least)
+	}
+	if change > -0.05 {
+		t.Errorf("changes the time by %.1f %%", 100*change)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -16,10 +17,7 @@ func TestDefectIsARow(t *testing.T) {
 	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "captured,multistream,bulk")
 	sel[1].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, string) { panic("no such tile") }
-	out, err := engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Have(engines.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil))(t)
 	for i, want := range []bool{true, false, true} {
 		if got := out[i].Result != nil && out[i].Time > 0; got != want {
 			t.Errorf("%s: %v: %s", sel[i].Strategy.Name, got, out[i].Why)

@@ -1,13 +1,22 @@
 package engines_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
@@ -51,5 +60,61 @@ func TestIdentityReplay(t *testing.T) {
 				t.Errorf("%d of %d operations came back, %d outside 1 µs and 1 %%; worst %d ns: %s", r.Ops, len(w.Ops), r.Outside, r.Worst, r.WorstOp)
 			}
 		})
+	}
+}
+
+// Strategies and settings that plan the same program, such as the captured schedule's, have one simulation, each under its own name.
+func TestSameProgramIsSimulatedOnce(t *testing.T) {
+	t.Parallel()
+	w := plantest.LiftSample(t, "fsdp-step")
+	m := plantest.H200(t, w.World)
+	alone := must.Have(engines.Isolate(w, m, nil))(t)
+	var simulated []string
+	var mu sync.Mutex
+	o := replay.Options{Like: true, Progress: func(run string, _ float64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Contains(simulated, run) {
+			simulated = append(simulated, run)
+		}
+	}}
+	control := must.Have(engines.Control(alone, m, plan.Scenario{}, o))(t)
+	var outs []engines.Outcome
+	for _, settings := range []string{"multistream,bulk,multistream:prefetch=2,multistream:prefetch=3", "bulk:channels=64"} {
+		more := must.Have(engines.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, o, nil))(t)
+		outs = append(outs, more...)
+	}
+	for _, of := range []struct {
+		i     int
+		as    *replay.Result
+		equal bool
+	}{{0, control.Result, true}, {1, control.Result, false}, {2, control.Result, false}, {3, control.Result, false}, {4, outs[1].Result, true}} {
+		is := outs[of.i].Result
+		if is.Run.Name != outs[of.i].String() || slices.Equal(is.Run.Spans, of.as.Run.Spans) != of.equal || (is.Makespan == of.as.Makespan) != of.equal {
+			t.Errorf("%q runs %d ns, %q %d", is.Run.Name, is.Makespan, of.as.Run.Name, of.as.Makespan)
+		}
+	}
+	if slices.Sort(simulated); !slices.Equal(simulated, []string{"", "bulk", "multistream prefetch=2", "multistream prefetch=3"}) {
+		t.Errorf("simulated: %q", simulated)
+	}
+}
+
+// Where collectives take several times the machine's law, other kernels in their place have no prediction: they may be as slow.
+func TestSlowCollectivesKeepTheirKernels(t *testing.T) {
+	w := *plantest.LiftSample(t, "llama70b-fc2-allreduce")
+	w.Slow = []workload.SlowCollective{{Op: trace.AllReduce, Took: 5000, Law: 1000, Machine: "h200:4"}}
+	for selection, refused := range map[string]bool{
+		"captured": false, "bulk": false, "multistream": false, "decompose": false, "bulk:channels=16": false,
+		"fused": true, "onesided:impl=twoshot": true, "bulk:protocol=ll": true, "bulk:algorithm=tree": true, "multistream:carrier=dma": true,
+	} {
+		sel, err := engines.ParseSelection(selection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = schedule.Planned(sel[0].Strategy, &w, plantest.H200(t, 4), sel[0].Values, plan.Scenario{})
+		var na *plan.NotApplicable
+		if got := errors.As(err, &na) && strings.HasPrefix(na.Why, "no prediction: all_reduce takes 5 times the law of h200:4"); got != refused {
+			t.Errorf("%s: %v, want refused: %v", selection, err, refused)
+		}
 	}
 }

@@ -89,10 +89,7 @@ func matrixRows(t *testing.T) (rows []matrixRow) {
 
 // matrixColumns are every strategy, and behind it those settings of it that serve other pairs.
 func matrixColumns(t *testing.T) (columns []plan.Selection) {
-	settings, err := engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll:blocks=128")
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := must.Have(engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll:blocks=128"))(t)
 	engines := must.Have(engines.ParseSelection("all"))(t)
 	for _, e := range engines {
 		columns = append(columns, e)
@@ -121,8 +118,7 @@ var refusals = []struct{ cell, meaning, contains string }{
 	{"-", "", "no GEMM"},
 	{"small", "the messages are too large for the protocol", "is for small messages"},
 	{"ring", "what is stored directly needs a switch or a link between any two GPUs", "a link between any two"},
-	{"nodes", "the strategy serves this pair within a node only", "several nodes"},
-	{"nodes", "", "between nodes is for impl=ll"},
+	{"nodes", "the strategy serves this pair within a node only", "between nodes is for impl=ll"},
 	{"large", "engines leave collectives of this size to the library", "up to which engines use such a kernel"},
 	{"one", "one iteration has no next one to overlap", "has no next iteration"},
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -79,15 +80,9 @@ func TestRingHidesItsCopies(t *testing.T) {
 // of its workgroups share a compute unit.
 func TestSweepsTakeTheirBytes(t *testing.T) {
 	m := plantest.H200(t, 1)
-	pl, err := plan.NewPlanner(plantest.Mlp512.Build(t), plantest.H200(t, 2), plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(plantest.Mlp512.Build(t), plantest.H200(t, 2), plan.Scenario{}))(t)
 	k := pl.Sweep("sum", 200e6, 100e6)
-	res, err := replay.Simulate(m, &program.Program{GPUs: []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Launch, Kernel: k}}}}}}}, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(replay.Simulate(m, &program.Program{GPUs: []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Launch, Kernel: k}}}}}}}, replay.Options{}))(t)
 	if want := plan.Duration(300e6 / m.GPU.StreamAt(k.WGs)); res.Makespan < want*95/100 || res.Makespan > want*110/100 {
 		t.Errorf("300 MB take %d ns, the memory needs %d", res.Makespan, want)
 	}

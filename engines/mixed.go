@@ -25,8 +25,8 @@ func On(e plan.Strategy, rows []int) plan.Strategy {
 		}
 		before := len(pl.Pairs)
 		emit, why = planAll(pl, v)
-		pl.LimitToPairs(before)
-		return emit, why
+		limitToPairs(pl, before, emit)
+		return nil, why
 	}
 	return e
 }
@@ -131,18 +131,22 @@ func MixedOf(choices []PairChoice) plan.Strategy {
 		if len(order) == 0 {
 			return nil, "no strategy beats the captured schedule on any pair"
 		}
-		var emits []plan.Emitter // by served pair
 		for _, k := range order {
 			s := best(k)
-			emit, why := On(s.Strategy, choices[k].Rows).Plan(pl, s.Values)
-			if why != "" {
+			if _, why := On(s.Strategy, choices[k].Rows).Plan(pl, s.Values); why != "" {
 				return nil, why
 			}
-			for len(emits) < len(pl.Pairs) {
-				emits = append(emits, emit)
-			}
 		}
-		return func(r *plan.Rank, p *plan.Pair) { emits[p.Index](r, p) }, ""
+		return nil, ""
 	}
 	return e
+}
+
+// limitToPairs limits the planner's settings to the pairs from the given one on, and has them written; nil: in their places.
+func limitToPairs(pl *plan.Planner, from int, emit plan.Emitter) {
+	own := pl.Settings
+	pl.Settings = plan.Settings{}
+	for i := from; i < len(pl.Pairs); i++ {
+		pl.Pairs[i].Settings, pl.Pairs[i].Emit = &own, emit
+	}
 }

@@ -48,10 +48,7 @@ func TestSameProgram(t *testing.T) {
 	t.Parallel()
 	w := plantest.LiftSample(t, "moe-ep4")
 	m := plantest.H200(t, w.World)
-	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,decompose:chunks=1,decompose:chunks=2,fused,multistream:priority=on"), plan.Scenario{}, replay.Options{Like: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outs := must.Have(engines.Compare(w, m, enginetest.MustParse(t, "captured,bulk,decompose:chunks=1,decompose:chunks=2,fused,multistream:priority=on"), plan.Scenario{}, replay.Options{Like: true}, nil))(t)
 	for i, want := range []bool{true, true, true, false, false, false} {
 		p := verdict.Predict(w, outs[0], outs[i])
 		if got := p.Confidence.Chance == (verdict.Chance{}); got != want || i > 0 && p.Same() != want {
@@ -114,10 +111,7 @@ func asCaptured(name string) string {
 func bubblesAreWaits(t *testing.T, name string, w *workload.Workload) {
 	t.Helper()
 	w.Unprofiled = true
-	outs, err := engines.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured"), plan.Scenario{}, replay.Options{Like: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outs := must.Have(engines.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured"), plan.Scenario{}, replay.Options{Like: true}, nil))(t)
 	if x := verdict.TimesOf(w, outs[0]); x.Transfer > outs[0].Time/50 || x.Waiting < outs[0].Time/20 {
 		t.Errorf("%s: of %v ns %v are transfers and %v waits", name, outs[0].Time, x.Transfer, x.Waiting)
 	}
@@ -128,10 +122,7 @@ func bubblesAreWaits(t *testing.T, name string, w *workload.Workload) {
 func prefetchGains(t *testing.T, name string, w *workload.Workload) {
 	t.Helper()
 	w.Unprofiled = true
-	outs, err := engines.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured,multistream:prefetch=1"), plan.Scenario{}, replay.Options{Like: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outs := must.Have(engines.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured,multistream:prefetch=1"), plan.Scenario{}, replay.Options{Like: true}, nil))(t)
 	was, is := verdict.TimesOf(w, outs[0]), verdict.TimesOf(w, outs[1])
 	if change := outs[1].ChangeFrom(outs[0].Expected); change > -nothing || outs[1].Unchanged || is.Exposed() >= was.Exposed() {
 		t.Errorf("%s: prefetch=1 changes the time by %+.2f %%, exposed communication from %v to %v ns", name, 100*change, was.Exposed(), is.Exposed())

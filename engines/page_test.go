@@ -151,6 +151,10 @@ func tablesOf(e plan.Strategy) string {
 				what += ", fewer"
 			case w.Change > 0:
 				what += ", more"
+			case w.Nodes < 0:
+				what += ", within a node"
+			case w.Nodes > 0:
+				what += ", between nodes"
 			}
 			if w.Line != "" {
 				how = "`" + w.Line + "`"

@@ -28,11 +28,6 @@ func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 	return []raceOutcome{{plan.GEMMFirst, alike}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - 2*alike}}
 }
 
-// RunsDiffer is the relative difference between two runs of one program: rows measured
-// twice differ by 1.4 to 1.8 % in the median, decompositions by 2 %
-// (samples/measurements).
-const RunsDiffer = 0.02
-
 // leastShare is the share of runs below which a race outcome is not simulated: all of more
 // than nine ranks never agree by chance.
 const leastShare = 0.001
@@ -80,4 +75,31 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 		t.Expected = trace.Time(mean[i] / all)
 	}
 	return nil
+}
+
+// races are the pairs of a program in which chunks of a collective and of compute become
+// ready at the same time, so that dispatch order varies between runs.
+type races struct {
+	GEMMs   bool // a GEMM and its collective
+	Gathers bool // an all-gather and its GEMM
+	Chunks  int  // maximum number of chunks of the gathers
+	Ranks   int  // maximum number of ranks of such a pair: the others do not race with it
+}
+
+// racesOf returns the races in the pairs that strategies serve.
+func racesOf(pl *plan.Planner) (all races) {
+	for i := range pl.Pairs {
+		for _, p := range pl.Pairs[i].Links() {
+			if p.Racing < 2 || len(p.First) < 2 {
+				continue
+			}
+			all.Ranks = max(all.Ranks, len(p.First))
+			if p.Direction != workload.CollectiveThenCompute {
+				all.GEMMs = true
+				continue
+			}
+			all.Gathers, all.Chunks = true, max(all.Chunks, p.Racing)
+		}
+	}
+	return all
 }

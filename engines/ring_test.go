@@ -31,10 +31,7 @@ func TestRingAttention(t *testing.T) {
 			t.Errorf("%v of %d bytes in %d ns: faster than the link", c.Op, c.Bytes, c.Transfer())
 		}
 	}
-	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,multistream,multistream:priority=on"), plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outs := must.Have(engines.Compare(w, m, enginetest.MustParse(t, "captured,multistream,multistream:priority=on"), plan.Scenario{}, replay.Options{}, nil))(t)
 	if change := outs[2].ChangeFrom(outs[0].Expected); change > -0.05 {
 		t.Errorf("priority=on: %+.1f %%", 100*change)
 	}
@@ -62,10 +59,7 @@ func TestUlysses(t *testing.T) {
 	m := plantest.H200(t, 4)
 	run := must.Have(must.Have(operator.Parse(strings.NewReader(string(text)), file, nil))(t).Run(m))(t)
 	w := must.Have(lift.Workload(run, lift.Options{}))(t)
-	outs, err := engines.Compare(w, m, enginetest.MustParse(t, "captured,ideal,multistream,decompose,fused,onesided"), plan.Scenario{}, replay.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outs := must.Have(engines.Compare(w, m, enginetest.MustParse(t, "captured,ideal,multistream,decompose,fused,onesided"), plan.Scenario{}, replay.Options{}, nil))(t)
 	bound := outs[1].ChangeFrom(outs[0].Expected)
 	for _, out := range outs[2:] {
 		if change := out.ChangeFrom(outs[0].Expected); out.Why != "" || change < bound {

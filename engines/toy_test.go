@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -53,15 +54,12 @@ var toy = plan.Strategy{
 // twenty lines is compared, recorded and refused like those of the table.
 func TestToyStrategy(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	out, err := engines.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{})
-	if err != nil || out.Result == nil {
-		t.Fatal(err, out.Why)
-	}
+	out := enginetest.Ran(engines.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{}))(t)
 	if gemm, comm := plantest.MoeDown.Gemm, plantest.MoeDown.Comm; out.Simulated < max(gemm, comm) || out.Simulated > gemm+comm {
 		t.Errorf("%d ns, want at least the longer of %d and %d, and less than their sum", out.Simulated, gemm, comm)
 	}
 	w.Pairs = nil
-	if out, err = engines.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{}); err != nil || out.Why == "" {
+	if out, err := engines.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{}); err != nil || out.Why == "" {
 		t.Errorf("without pairs: %v, %q", err, out.Why)
 	}
 }
@@ -70,10 +68,7 @@ func TestToyStrategy(t *testing.T) {
 // measured and its tables follow from the value, and no other package names one.
 func TestToyNeedsNothingElse(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	candidates, err := toy.Candidates(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	candidates := must.Have(toy.Candidates(nil))(t)
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
 	ladders, err := verdict.Climb(w, m, captured, [][]plan.Selection{candidates}, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(ladders) != 1 {
@@ -84,10 +79,7 @@ func TestToyNeedsNothingElse(t *testing.T) {
 		t.Errorf("tuned %d", len(tuned.Tried))
 	}
 	sel := plan.Selection{Strategy: toy, Values: plan.Values{"gap": "5"}}
-	out, err := engines.Run(w, m, sel, plan.Scenario{}, replay.Options{})
-	if err != nil || out.Result == nil {
-		t.Fatal(err, out.Why)
-	}
+	out := enginetest.Ran(engines.Run(w, m, sel, plan.Scenario{}, replay.Options{}))(t)
 	base := enginetest.Outcome(t, w, m, "captured", nil)
 	a := verdict.AdviceOn(w, base, out)
 	if len(a.Ways) != 2 || a.Ways[0].String() != "toylib: call toy()" || a.Ways[1].String() != "toylib 3: TOY_GAP=5" || a.Effort != plan.ByCode {
@@ -128,7 +120,7 @@ func TestToyNeedsNothingElse(t *testing.T) {
 // No package but a strategy's own has its name as a string. The captured schedule is the base
 // of every comparison, and others have the word for what is as in the capture.
 func TestNobodyNamesStrategies(t *testing.T) {
-	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
 		dir := filepath.ToSlash(filepath.Dir(path))
 		own := map[string]string{ // of score: a paper's name
 			"../engines/schedule": "bulk ideal multistream", "../engines/tiles": "decompose fused tilesync onesided trigger", "../engines/score": "fused",
@@ -151,8 +143,5 @@ func TestNobodyNamesStrategies(t *testing.T) {
 			return true
 		})
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -156,6 +156,8 @@ func TestHow(t *testing.T) {
 		effort    plan.Effort
 		want, not string // separated by |
 	}{
+		{"multistream:copies=ahead", plan.Target{Vendor: plan.NVIDIA, Saved: true}, plan.ByCode, "use_streams=True", "weights"},
+		{"multistream:copies=ahead", plan.Target{Vendor: plan.NVIDIA}, plan.ByCode, "weights[i + 1]", "saved tensors"},
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Channels: 24}, plan.ByCode, "NCCL_MAX_CTAS=8|bucket", "MIN_CTAS=8|P2P"},
 		{"multistream:channels=32", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Channels: 24}, plan.ByCode, "NCCL_MIN_CTAS=32", "MAX_CTAS=32"},
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 24}, plan.ByCode, "NCCL_MAX_P2P_NCHANNELS=8", "CTAS"},

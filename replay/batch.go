@@ -36,7 +36,7 @@ func (s *sim) inBatches(gpu int32, k *program.Kernel) bool {
 		return false
 	}
 	return !slices.ContainsFunc(k.Each, func(p program.Phase) bool {
-		return p.Op != program.Work || p.Time == 0 || p.Slowdown > 1 && (p.Size() == 0 || !k.Channels) || s.program.CheckPhase(&p, s.flows.inner.topology) != nil
+		return p.Op != program.Work || p.Time == 0 || p.Slowdown > 1 && (sizeOf(&p) == 0 || !k.Channels) || s.program.CheckPhase(&p, s.flows.inner.topology) != nil
 	})
 }
 
@@ -185,7 +185,7 @@ func (s *sim) stepBatch(id int32) {
 	b.rounds++
 	if b.path != none {
 		for range b.n {
-			s.flows.Dismiss(b.path, limitOf(p.Size(), float64(p.Time)), int64(b.since), int64(s.now))
+			s.flows.Dismiss(b.path, limitOf(sizeOf(p), float64(p.Time)), int64(b.since), int64(s.now))
 		}
 		s.unlist(b)
 	}
@@ -219,7 +219,7 @@ func (s *sim) stepBatch(id int32) {
 		s.beginBatch(b, l)
 	}
 	b.since, b.alarm = s.now, s.now+p.Time
-	if p.Size() == 0 || s.admitBatch(id, b, g, p) {
+	if sizeOf(p) == 0 || s.admitBatch(id, b, g, p) {
 		s.events.set(int64(b.alarm), actor{dueBatch, id}.number())
 	}
 }
@@ -236,7 +236,7 @@ func (s *sim) admitBatch(id int32, b *batch, g *gpu, p *program.Phase) bool {
 	b.at, u.batches = int32(len(u.batches)), append(u.batches, id)
 	admitted := 0
 	if !l.besideChannels() || g.quietOn(b.path) {
-		for admitted < b.n && s.flows.Admit(b.path, limitOf(p.Size(), float64(p.Time)), int64(s.now)) {
+		for admitted < b.n && s.flows.Admit(b.path, limitOf(sizeOf(p), float64(p.Time)), int64(s.now)) {
 			admitted++
 		}
 	}

@@ -138,7 +138,7 @@ func (b *bounds) command(gpu int, c *program.Command, at float64) (end float64) 
 			}
 			sent := b.send(&nkey{from: x.From, to: x.Peer, limit: 1, read: 1, write: b.written(x.Update)}, x.Bytes)
 			if b.m.Engines.Rate.Value > 0 && x.From != x.Peer {
-				sent = max(sent, x.Bytes/program.PerNanosecond(b.m.Engines.Rate.Value))
+				sent = max(sent, x.Bytes/perNanosecond(b.m.Engines.Rate.Value))
 			}
 			took = max(took, float64(latency)+sent)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -23,9 +24,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			replicate(p, &m)
 		}
 		m.GPU.Update = q(1) // a byte of memory is a byte
-		if err := program.Check(&m, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, program.Check(&m, p))
 		s := newSim(&m, p, Options{})
 		s.flows.ExactPaths = rapid.SampledFrom([]int{exactPaths, 1}).Draw(t, "exact paths")
 		n := newNaive(m, p)

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -157,10 +158,7 @@ func TestCriticalPathIsCritical(t *testing.T) {
 			return p
 		}
 		m := small(gpus, len(nodes))
-		r, err := Simulate(m, build(-1), Options{Causes: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Have(Simulate(m, build(-1), Options{Causes: true}))(t)
 		for _, g := range r.Path {
 			if g.Step != Working {
 				continue

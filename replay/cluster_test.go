@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -31,9 +32,7 @@ func TestClustersStartTogetherInOneGroup(t *testing.T) {
 		if !m.GPU.Groups.Known() {
 			return
 		}
-		if err := program.Check(&m, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, program.Check(&m, p))
 		s := newSim(&m, p, Options{})
 		for more := true; more; more = s.next() {
 			s.instant()

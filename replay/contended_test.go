@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -56,10 +57,7 @@ func TestContendedEqualsNaive(t *testing.T) {
 		p := drawContended(t)
 		m := machine.Machine{Name: "contended", GPUs: 1, GPU: machine.GPU{CUs: q(4), Threads: q(8), WGs: q(8), MemoryRates: machine.MemoryRates{Memory: q(40e9)}}}
 		naive := runNaive(m, p)
-		r, err := Simulate(m, p, Options{Level: Workgroups, Usage: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Have(Simulate(m, p, Options{Level: Workgroups, Usage: true}))(t)
 		if got := logOf(p, r.Run, 1); !slices.Equal(got, naive.log) || r.Makespan != naive.end {
 			t.Fatalf("makespan %d, want %d\n%s", r.Makespan, naive.end, differences(got, naive.log))
 		}

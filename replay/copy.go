@@ -22,7 +22,7 @@ func newEngines(m *machine.Machine) engines {
 	e := engines{
 		limited: m.Engines.Count.Value > 0,
 		taken:   make([]bool, int(m.Engines.Count.Value)),
-		rate:    program.PerNanosecond(m.Engines.Rate.Value),
+		rate:    perNanosecond(m.Engines.Rate.Value),
 		latency: nanoseconds(m.Engines.Latency.Value),
 	}
 	if e.queued = nanoseconds(m.Engines.Queued.Value); e.queued == 0 || e.queued > e.latency {
@@ -62,7 +62,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 		fallthrough
 	case moving:
 		st.step = ended
-		if !c.Free && c.Bytes >= program.LeastBytes {
+		if !c.Free && c.Bytes >= leastBytes {
 			s.passed(id, st, Starting, c.Peer)
 			row := s.ledger.row(c.Name)
 			s.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
@@ -85,7 +85,7 @@ func (s *sim) beforeBytes(st *stream, c *program.Copy) program.Time {
 		return c.Time
 	}
 	latency := s.copyLatency(st, c)
-	if c.Bytes < program.LeastBytes {
+	if c.Bytes < leastBytes {
 		return max(latency, c.Time)
 	}
 	return latency

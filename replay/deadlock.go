@@ -180,7 +180,7 @@ func (d *waitSearch) posts(w waiter) flagSet {
 
 // unplaced adds the posts of a kernel's workgroups from one on, and of tiles not yet handed out.
 func (f flagSet) unplaced(k *program.Kernel, from, ticket int) {
-	owned, next := k.TilesOwned()
+	owned, next := tilesOwned(k)
 	for w := from; w < k.WGs; w++ {
 		if k.Tiles == 0 {
 			f.add(k.Phases(w, nil))

@@ -120,12 +120,12 @@ func newFabric(m *machine.Machine, p *program.Program) fabric {
 	add := func(count int, rate machine.Quantity) int32 {
 		at := int32(len(f.capacities))
 		for range count {
-			f.capacities = append(f.capacities, program.PerNanosecond(rate.Value))
+			f.capacities = append(f.capacities, perNanosecond(rate.Value))
 		}
 		return at
 	}
 	for range f.homes {
-		f.capacities = append(f.capacities, program.PerNanosecond(m.GPU.Memory.Value))
+		f.capacities = append(f.capacities, perNanosecond(m.GPU.Memory.Value))
 		add(1, m.Fabric.Egress)
 		add(1, m.Fabric.Ingress)
 	}
@@ -163,7 +163,7 @@ func newFabric(m *machine.Machine, p *program.Program) fabric {
 	if m.GPU.CacheRate.Value > 0 {
 		f.caches = int32(len(f.capacities))
 		for range f.homes {
-			f.capacities = append(f.capacities, program.PerNanosecond(m.GPU.CacheRate.Value))
+			f.capacities = append(f.capacities, perNanosecond(m.GPU.CacheRate.Value))
 		}
 	}
 	if p.Arbiter.Policy != program.Fair && m.GPU.Memory.Value > 0 {

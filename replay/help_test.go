@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func q(v float64) machine.Quantity { return machine.Quantity{Value: v} }
@@ -62,10 +63,7 @@ func prog(gpus ...[]program.Stream) *program.Program {
 
 func mustSimulate(t testing.TB, m machine.Machine, p *program.Program, o Options) *Result {
 	t.Helper()
-	r, err := Simulate(m, p, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(Simulate(m, p, o))(t)
 	return r
 }
 

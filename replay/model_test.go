@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // MODEL.md and the code agree: the tests of its rows and the constants of its tables exist, comments cite only
@@ -16,10 +18,7 @@ import (
 func TestModelAndCodeAgree(t *testing.T) {
 	rules := map[string]string{} // their tests, by id
 	constants, why := map[string]bool{}, map[string]bool{}
-	text, err := os.ReadFile("MODEL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile("MODEL.md"))(t)
 	row := regexp.MustCompile(`^\| ([A-Z]\d+) \| .* \| ([\w/]+(?:, [\w/]+)*) \| ([^|]+) \|$`)
 	constant, name := regexp.MustCompile("^\\| (`?\\w+.*?) \\| "), regexp.MustCompile("`(\\w+)`")
 	reason := regexp.MustCompile(`not measured: ([a-z ]+)`)
@@ -56,7 +55,7 @@ func TestModelAndCodeAgree(t *testing.T) {
 	named, word := regexp.MustCompile(`^func (Test\w+)\(`), regexp.MustCompile(`\b[A-Za-z]\w+`)
 	cites := regexp.MustCompile(`\brules? ([A-Z]\d+(?:(?:, | and | to )[A-Z]\d+)*)`)
 	id := regexp.MustCompile(`([A-Z])(\d+)( to )?`)
-	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if script, ok := strings.CutSuffix(filepath.Base(path), ".txt"); ok && filepath.Base(filepath.Dir(path)) == "testdata" {
 			if tests["TestScripts/"+script] {
 				t.Errorf("%s: there is another script of that name", path)
@@ -100,10 +99,7 @@ func TestModelAndCodeAgree(t *testing.T) {
 			}
 		}
 		return lines.Err()
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for id, of := range rules {
 		for _, test := range strings.Split(of, ", ") {
 			if test != "none" && !tests[test] {

@@ -327,7 +327,7 @@ func (n *naive) enter(w *nactor, p *program.Phase) bool {
 			return true
 		}
 	default:
-		if p.Time > 0 || p.Size() > 0 {
+		if p.Time > 0 || sizeOf(p) > 0 {
 			n.chargePhase(w, p)
 			// Its key is known once the instant has settled.
 			w.flow = &nflow{left: math.NaN()}

@@ -60,7 +60,7 @@ func (n *naive) share() {
 			f.key = key
 			most = key.alone() / slow
 			beside := a.kernel.k.Kind == trace.Compute && a.kernel.k.Channels
-			if beside && p.Size() > 0 {
+			if beside && sizeOf(p) > 0 {
 				all, held := float64(len(n.gpus[a.gpu].cus)), 0.0
 				for _, c := range n.gpus[a.gpu].cus {
 					if slices.ContainsFunc(c.wgs, func(w *nactor) bool { return w.kernel.k.Kind != trace.Compute }) {
@@ -111,7 +111,7 @@ func (n *naive) key(a *nactor, p *program.Phase, slow float64) (nkey, float64) {
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
 	}
-	if p.Size() == 0 {
+	if sizeOf(p) == 0 {
 		if p.Op == program.Work {
 			k.cu = int32(a.cuAt)
 		}
@@ -121,17 +121,17 @@ func (n *naive) key(a *nactor, p *program.Phase, slow float64) (nkey, float64) {
 	if p.Weight > 0 {
 		k.weight = p.Weight
 	}
-	k.limit, k.slow = limitOf(p.Size(), alone), slow
+	k.limit, k.slow = limitOf(sizeOf(p), alone), slow
 	if p.Op == program.Store {
 		k.to, k.read = p.Peer, (p.Read+p.Write)/p.Bytes
 	} else {
 		k.cache = 1
-		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / p.Size()
+		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / sizeOf(p)
 	}
 	if a.kernel.k.Kind == trace.Compute && (p.Op == program.Work || int(p.Peer) == a.gpu) {
 		k.side = "computation"
 	}
-	return k, p.Size()
+	return k, sizeOf(p)
 }
 
 func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
@@ -263,5 +263,5 @@ func (n *naive) capacity(resource string) float64 {
 	if q.Value == 0 {
 		return math.Inf(1)
 	}
-	return program.PerNanosecond(q.Value)
+	return perNanosecond(q.Value)
 }

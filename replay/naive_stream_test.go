@@ -81,7 +81,7 @@ func (n *naive) copy(a *nactor, c *program.Command, step int) bool {
 			n.charge(cp.Name, int(cp.From), int(cp.Peer), cp.Bytes, cp.Bytes)
 			limit := limitOf(cp.Bytes, float64(max(0, cp.Time-latency)))
 			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
-				limit = min(limit, program.PerNanosecond(n.m.Engines.Rate.Value))
+				limit = min(limit, perNanosecond(n.m.Engines.Rate.Value))
 			}
 			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, weight: n.nicsFirst(cp.From, cp.Peer)}, cp.Bytes)
 			return false

@@ -98,7 +98,7 @@ func (s *sim) takeNIC(from, to int32, p *put) (free program.Time) {
 }
 
 func (p *put) messages() program.Time {
-	if p.bytes >= program.LeastBytes && p.flag != program.NoFlag {
+	if p.bytes >= leastBytes && p.flag != program.NoFlag {
 		return 2
 	}
 	return 1
@@ -137,7 +137,7 @@ func (s *sim) putFlow(id int32) (classKey, float64) {
 	p := &ch.puts[ch.head]
 	n := int32(len(s.gpus))
 	limit := boundless
-	if p.bytes >= program.LeastBytes {
+	if p.bytes >= leastBytes {
 		least := p.time
 		if s.flows.apart(id/n, id%n) {
 			least = max(least, s.flows.message)
@@ -282,3 +282,6 @@ func (s *sim) arrive(id int32) {
 	s.causes.landed(s.now, &p)
 	s.post(p.flag, p.count, p.from)
 }
+
+// leastBytes is the least number of bytes that takes time to move.
+const leastBytes = 1e-6

@@ -306,3 +306,6 @@ func (s *sim) slowPipes(at cuRef) {
 		}
 	}
 }
+
+// perNanosecond converts a rate per second to one per nanosecond.
+func perNanosecond(perSecond float64) float64 { return perSecond / 1e9 }

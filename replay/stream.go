@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/fluid"
@@ -188,7 +189,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 		l.occupies = int64(len(s.gpus[st.gpu].cus)) * wholePipe / int64(k.WGs)
 	}
 	if k.Tiles > 0 {
-		l.owned, l.ticket = k.TilesOwned()
+		l.owned, l.ticket = tilesOwned(k)
 		l.laneSet = s.gpus[st.gpu].takeLaneSet()
 	}
 	if k.WGs == 0 {
@@ -254,4 +255,17 @@ func (g *gpu) takeLaneSet() int32 {
 	}
 	g.laneSets[at] = true
 	return int32(at)
+}
+
+// tilesOwned returns the number of tiles fixed to each workgroup and the first tile that
+// is not fixed.
+func tilesOwned(k *program.Kernel) (each, next int) {
+	if k.WGs == 0 {
+		return 0, k.Tiles
+	}
+	rounds := (k.Tiles + k.WGs - 1) / k.WGs
+	if k.Owned < 0 || k.Owned >= rounds {
+		return math.MaxInt, k.Tiles
+	}
+	return k.Owned, k.Owned * k.WGs
 }

@@ -76,7 +76,7 @@ func least(m machine.Machine, share func(from, to int) float64) float64 {
 			}
 		}
 	}
-	return most / program.PerNanosecond(m.Network.Pair.Value)
+	return most / perNanosecond(m.Network.Pair.Value)
 }
 
 // An all-to-all of equal shares takes as long as its fullest link is busy, and

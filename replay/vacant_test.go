@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -70,10 +71,7 @@ func TestWindow(t *testing.T) {
 		p, m, whole := drawRun(t, Options{Level: Phases})
 		from := program.Time(rapid.IntRange(0, int(whole.Makespan)).Draw(t, "from"))
 		to := from + program.Time(rapid.IntRange(1, int(whole.Makespan)+1).Draw(t, "length"))
-		part, err := Simulate(m, p, Options{Level: Phases, From: from, To: to})
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := must.Have(Simulate(m, p, Options{Level: Phases, From: from, To: to}))(t)
 		text := func(r *trace.Run, s trace.Span) string {
 			l := r.Lanes[s.Lane]
 			return fmt.Sprintf("%s %q on rank %d %s %d.%d %d-%d", s.Kind, r.NameOf(s), l.Rank, l.Kind, l.ID, l.Sub, s.Start, s.End)

@@ -172,7 +172,7 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *program.Phase) bo
 			return false
 		}
 	case program.Work, program.Store:
-		if p.Time > 0 || p.Size() > 0 {
+		if p.Time > 0 || sizeOf(p) > 0 {
 			s.charge(l, p)
 			s.bound(w, l, p)
 			if w.phase == flowing || !s.beginAlone(id, w) {
@@ -198,7 +198,7 @@ func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
 	if p.Op == program.Store && (w.far == none || s.flows.latency(l.gpu, p.Peer) > s.flows.latency(l.gpu, int32(w.far))) {
 		w.far = int16(p.Peer)
 	}
-	size := p.Size()
+	size := sizeOf(p)
 	if w.lone = size == 0 && p.Slowdown <= 1; w.lone {
 		return
 	}
@@ -227,7 +227,7 @@ func (s *sim) countState(w *workgroup, l *launch, from, to program.PhaseOp) {
 		return
 	}
 	g := &s.gpus[l.gpu]
-	n := to.Works() - from.Works()
+	n := worksOn(to) - worksOn(from)
 	if n != 0 {
 		l.working += n
 		switch {
@@ -280,4 +280,24 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	if l.gone == l.kernel.WGs {
 		s.end(launch)
 	}
+}
+
+// sizeOf is the number of bytes that measures the phase's progress; 0 if only time does.
+func sizeOf(p *program.Phase) float64 {
+	b := p.Bytes
+	if p.Op == program.Work {
+		b = p.Read + p.Write
+	}
+	if b < leastBytes {
+		return 0
+	}
+	return b
+}
+
+// worksOn is 1 for Work and Store, else 0.
+func worksOn(op program.PhaseOp) int {
+	if op == program.Work || op == program.Store {
+		return 1
+	}
+	return 0
 }

@@ -83,6 +83,19 @@ func (op CollectiveOp) String() string {
 	return opNames[0]
 }
 
+// Sides are the bytes of the input and of the output of one of so many ranks in an operation whose larger side has that many: of
+// a gather each rank puts in a part, and of a sum that is scattered each gets one.
+func (op CollectiveOp) Sides(larger int64, ranks int) (in, out int64) {
+	in, out = larger, larger
+	switch part := larger / int64(max(1, ranks)); op {
+	case AllGather:
+		in = part
+	case ReduceScatter:
+		out = part
+	}
+	return in, out
+}
+
 // ParseCollectiveOp is the inverse of String; ok is false for any other word.
 func ParseCollectiveOp(s string) (op CollectiveOp, ok bool) {
 	i := slices.Index(opNames[:], s)

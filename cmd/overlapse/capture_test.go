@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Two processes of a real PyTorch that train over gloo on CPUs end in the sentence that they
@@ -30,10 +31,7 @@ func TestCaptureGloo(t *testing.T) {
 	if python == "" {
 		t.Skip("no Python has PyTorch: " + why.String())
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	port := free.Addr().(*net.TCPAddr).Port
 	free.Close()
 	dir := t.TempDir()
@@ -48,9 +46,7 @@ for i in range(12):
     optimizer.step()
     scheduler.step()
 `
-	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(script), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "train.py"), []byte(script), 0o666))
 	launch := fmt.Sprintf("cd %[1]s; export MASTER_ADDR=127.0.0.1 MASTER_PORT=%[2]d WORLD_SIZE=2; RANK=1 %[3]s train.py & RANK=0 %[3]s train.py && wait $!", dir, port, python)
 	var out, stderr bytes.Buffer
 	a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})

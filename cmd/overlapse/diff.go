@@ -62,7 +62,7 @@ standard error over the steps of both traces. For CI: --format junit or markdown
 	o.forms().flag(c, &o.format, "format")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	cli.FractionFlag(f, &o.above, "fail-above", -1, "exit with 3 if step time, exposed communication or waiting grew by more than this part of A's time (0.03 or 3%), beyond noise; negative: never")
-	cli.IntFlag(f, &o.top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each group; 0: all")
+	cli.IntFlag(f, &o.top, "top", 10, cli.Range[int]{Most: maxRows}, "rows of each group; 0: all")
 	return c
 }
 
@@ -142,7 +142,7 @@ func (a *app) withoutProfiler(ctx context.Context, o diffOptions, paths []string
 		case err != nil, o.predicted == "" && w.Captured < len(w.Ranks):
 			return nil //nolint:nilerr // what cannot be replayed can be compared
 		}
-		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: cli.StopFunc(ctx)}, false, false)
+		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: stopFunc(ctx)}, false, false)
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d
 	if len(sel) != 2 {
 		return d, cli.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
-	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: cli.StopFunc(ctx)}, true, false)
+	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: stopFunc(ctx)}, true, false)
 	if err != nil {
 		return d, err
 	}

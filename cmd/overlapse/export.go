@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -52,7 +54,7 @@ such a file; the settings of its overlap scheduling that the prediction favours 
   overlapse export samples/moe-down-fused-wg --to html -o fused.html`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.Input(args)
+			o.path = inputOf(&a.Reader, args)
 			return a.export(c.Context(), o)
 		},
 	}
@@ -78,7 +80,7 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}},
 		{name: "json", note: "a row per kernel, collective, copy and put, as in csv", write: func(w io.Writer, run *trace.Run) error {
-			return results.WriteSpansJSON(w, rows(run))
+			return writeSpansJSON(w, rows(run))
 		}},
 		asCSV(rows),
 	}
@@ -131,7 +133,7 @@ timeline, the pprof profiles and the results as JSON.`,
   overlapse report samples/moe-ep4 --strategy bulk,fused -o moe.html`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Path = a.Input(args)
+			o.Path = inputOf(&a.Reader, args)
 			return a.writeReport(c.Context(), o, output)
 		},
 	}
@@ -145,8 +147,8 @@ func (a *app) writeReport(ctx context.Context, o cli.Flags, output string) error
 	if err != nil {
 		return err
 	}
-	opts := results.Recording(0)
-	opts.Usage, opts.Stop = true, cli.StopFunc(ctx)
+	opts := recording(0)
+	opts.Usage, opts.Stop = true, stopFunc(ctx)
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, true, o.Strategy == "all")
 	if err != nil {
 		return err
@@ -162,4 +164,23 @@ func (a *app) writeReport(ctx context.Context, o cli.Flags, output string) error
 		a.Notef("%v", err)
 	}
 	return nil
+}
+
+// writeSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
+func writeSpansJSON(w io.Writer, rows iter.Seq[results.Span]) error {
+	b := bufio.NewWriter(guard.JSON(w))
+	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", results.Version)
+	before := "\n"
+	for row := range rows {
+		text, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(b, "%s%s", before, text); err != nil {
+			return err
+		}
+		before = ",\n"
+	}
+	fmt.Fprint(b, "\n]}\n")
+	return b.Flush()
 }

@@ -40,7 +40,7 @@ func (a *app) exported(ctx context.Context, o exportOptions) (*trace.Run, *chrom
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := replay.Options{To: trace.Infinity, Stop: cli.StopFunc(ctx)}
+	opts := replay.Options{To: trace.Infinity, Stop: stopFunc(ctx)}
 	if o.to != "kineto" { // with what kernels send from inside, of which PyTorch's profiler has no rows
 		opts.Level, opts.Ranks = replay.Workgroups, []int{}
 	}
@@ -122,7 +122,7 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: cli.StopFunc(ctx)}, false, false)
+	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: stopFunc(ctx)}, false, false)
 	if err != nil {
 		return err
 	}

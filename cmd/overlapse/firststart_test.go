@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // writeJob writes the Kineto file of a rank: layers of six kernels and an all-reduce on a
@@ -47,26 +49,14 @@ func BenchmarkFirstStart(b *testing.B) {
 	const ranks, events, perLayer = 8, 10_000_000, 21
 	dir, bin := b.TempDir(), filepath.Join(b.TempDir(), "overlapse")
 	for r := range ranks {
-		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("rank-%d.json.gz", r)))
-		if err != nil {
-			b.Fatal(err)
-		}
+		f := must.Have(os.Create(filepath.Join(dir, fmt.Sprintf("rank-%d.json.gz", r))))(b)
 		z, _ := gzip.NewWriterLevel(f, gzip.BestSpeed) // fails for bad levels only
-		if err := writeJob(z, r, ranks, events/ranks/perLayer); err != nil {
-			b.Fatal(err)
-		}
-		if err := z.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, writeJob(z, r, ranks, events/ranks/perLayer))
+		must.Do(b, z.Close())
 		f.Close()
 	}
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.Symlink(self, bin); err != nil { // TestMain is the command under this name
-		b.Fatal(err)
-	}
+	self := must.Have(os.Executable())(b)
+	must.Do(b, os.Symlink(self, bin))
 	var cpu, peak float64
 	for b.Loop() {
 		c := exec.Command(bin, "view", dir, "--print", "-q")

@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // tinyFiles makes the smallest input of every command in the current folder: a trace of two
@@ -41,12 +42,8 @@ func tinyFiles(t *testing.T) {
 `, rank)
 	}
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 }
 
@@ -157,9 +154,7 @@ func TestExtremeMachines(t *testing.T) {
 				}
 			}
 			text += strings.TrimSpace(number+" "+machine.UsualUnit(e.Dims[0])) + "\n"
-			if err := os.WriteFile("m.yaml", []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile("m.yaml", []byte(text), 0o666))
 			code, out, stderr := runTiny([]string{"replay", "tiny", "--machine", "m.yaml:2", "--strategy", "bulk,multistream,ideal", "--format", "csv"})
 			if code > cli.Failed || none.MatchString(out+stderr) {
 				t.Errorf("%s: exit code %d\n%s%s", text, code, out, stderr)

@@ -42,7 +42,7 @@ func (f forms[R]) flag(c *cobra.Command, to *string, flag string) {
 		}
 		help = append(help, x.name)
 	}
-	cli.ChoiceFlag(c, to, flag, names[0], cli.Listed(help), names...)
+	cli.ChoiceFlag(c, to, flag, names[0], listed(help), names...)
 }
 
 // named is the form of a name, which the flag has checked.
@@ -123,4 +123,11 @@ func checkOutput(command, out, in string) error {
 		return cli.Errorf("--output %s: holds the input %s, which it would replace %s", out, in, cure)
 	}
 	return nil
+}
+
+// listed joins words: "a, b or c".
+func listed(words []string) string {
+	words = slices.Clone(words)
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

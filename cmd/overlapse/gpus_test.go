@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // The profile of a host's GPUs, as nvidia-smi or AMD's driver name them.
@@ -42,9 +44,7 @@ func TestHostProfiles(t *testing.T) {
 			bin := t.TempDir()
 			for tool, text := range c.tools {
 				script := "#!/bin/sh\nprintf '%s' '" + text + "'\n"
-				if err := os.WriteFile(filepath.Join(bin, tool), []byte(script), 0o777); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(bin, tool), []byte(script), 0o777))
 			}
 			t.Setenv("PATH", bin)
 			if got := hostProfiles(t.Context(), c.sys); !slices.EqualFunc(got, c.want, strings.HasPrefix) {

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const (
@@ -126,7 +128,7 @@ var (
 // TestHeights holds every Go file of the module to the rules of its folder.
 func TestHeights(t *testing.T) {
 	seen := 0
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -148,10 +150,7 @@ func TestHeights(t *testing.T) {
 			t.Error(problem)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if seen < 10 {
 		t.Errorf("saw %d Go files: is %s the root of the module?", seen, root)
 	}
@@ -321,20 +320,14 @@ func TestTopLevel(t *testing.T) {
 		"go.mod": true, "go.sum": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "README.md": true, "LICENSE": true,
 		".ci": true, ".github": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
 	}
-	ignored, err := os.Open(filepath.Join(root, ".gitignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ignored := must.Have(os.Open(filepath.Join(root, ".gitignore")))(t)
 	defer ignored.Close()
 	for s := bufio.NewScanner(ignored); s.Scan(); {
 		if name, ok := strings.CutPrefix(s.Text(), "/"); ok {
 			want[strings.TrimSuffix(name, "/")] = false
 		}
 	}
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Have(os.ReadDir(root))(t)
 	have := map[string]bool{}
 	for _, e := range entries {
 		have[e.Name()] = true

@@ -34,7 +34,7 @@ pairs of computation and communication that a strategy can overlap; the states o
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
 		Args: tracePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.path = a.Input(args)
+			o.path = inputOf(&a.Reader, args)
 			return a.inspect(o)
 		},
 	}
@@ -43,7 +43,7 @@ pairs of computation and communication that a strategy can overlap; the states o
 	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.All, "all", false, "also print the evidence for pairs, tiles and dependencies, every step, and the file of each rank")
 	f.BoolVar(&o.Ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
-	cli.IntFlag(f, &o.Top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each table; 0: all")
+	cli.IntFlag(f, &o.Top, "top", 10, cli.Range[int]{Most: maxRows}, "rows of each table; 0: all")
 	cli.DataflowFlag(c, &o.dataflow)
 	f.BoolVar(&o.Explain, "explain", false, "also print the definition of every metric")
 	return c
@@ -94,3 +94,6 @@ func (a *app) inspect(o inspectOptions) error {
 	v.Print(a.Console)
 	return nil
 }
+
+// maxRows is the largest number of rows, columns or pixels that a flag may ask for.
+const maxRows = 100_000

@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -139,9 +140,7 @@ func TestIsolatedIsPlain(t *testing.T) {
 		_, text := profileOf(t, "../../samples/fsdp-step/"+rank+".gz")
 		text = bytes.Replace(text, []byte("NVIDIA H200"), []byte("NVIDIA\u202e\u2028 H200"), 1)
 		text = append([]byte(byteOrderMark), bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))...)
-		if err := os.WriteFile(filepath.Join(in, rank), text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(in, rank), text, 0o666))
 	}
 	printed(t, "export", in, "--to", "kineto", "--isolated", "-o", dir)
 	p, text := profileOf(t, filepath.Join(dir, "rank1.json"))
@@ -253,9 +252,7 @@ func TestHTA(t *testing.T) {
 	}
 	dir := t.TempDir()
 	printed(t, "export", "../../samples/fsdp-step", "--to", "kineto", "--strategy", "multistream:keep_gathered=on", "-o", filepath.Join(dir, "kineto"))
-	if err := os.Mkdir(filepath.Join(dir, "chrome"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "chrome"), 0o777))
 	printed(t, "export", "../../samples/fsdp-step", "--to", "chrome", "--strategy", "multistream", "-o", filepath.Join(dir, "chrome/rank0.json"))
 	text, err := exec.Command(python, "testdata/hta.py", dir).CombinedOutput()
 	if err != nil {
@@ -269,15 +266,9 @@ func TestOverlapPaysByPhase(t *testing.T) {
 	prefill, decode := workload.Batch{Phase: workload.Prefill, Tokens: 8192}, workload.Batch{Phase: workload.Decode, Tokens: 32}
 	overlapped := "7 D20 500 F10\n9 AR20=64 400 D20\n7 E20 500 D20\n7 F20 500 AR20 E20"
 	w := plantest.Iterations(t, 2, plantest.Iteration{Text: plantest.Layers(1, 1), Batch: decode}, plantest.Iteration{Text: overlapped, Batch: prefill})
-	sel, err := engines.ParseSelection("captured,bulk,multistream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sel := must.Have(engines.ParseSelection("captured,bulk,multistream"))(t)
 	con := &cli.Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}
-	r, err := results.Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(results.Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, false, false))(t)
 	got, why := overlapPays(r)
 	pays := regexp.MustCompile(`^against collectives in the order of the program: prefill steps: captured \+[\d.]+ %, as early as their data allow \+[\d.]+ %; decode steps: captured -[\d.]+ %, as early as their data allow -[\d.]+ %$`)
 	if got != "False" || !pays.MatchString(why) {

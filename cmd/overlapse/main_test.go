@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -24,10 +25,7 @@ func TestMain(m *testing.M) {
 
 // The scripts are what users type, with what they get: one file a command.
 func TestScripts(t *testing.T) {
-	samples, err := filepath.Abs("../../samples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	samples := must.Have(filepath.Abs("../../samples"))(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // served is a client of `overlapse mcp` on folders, over its standard input and output.
@@ -31,10 +32,7 @@ func served(t *testing.T, folders ...string) *mcp.ClientSession {
 		done <- run(append([]string{"mcp"}, folders...), newApp(&cli.Console{In: in, Out: io.Discard, Data: out, Err: io.Discard}))
 		out.Close()
 	}()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Have(mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil))(t)
 	t.Cleanup(func() {
 		session.Close()
 		toServer.Close()
@@ -120,23 +118,17 @@ func TestMCPHostilePaths(t *testing.T) {
 	root, outside := filepath.Join(dir, "root"), filepath.Join(dir, "outside")
 	const secret = `{"traceEvents":[{"ph":"X","cat":"kernel","name":"SECRET","pid":0,"tid":7,"ts":1,"dur":5,"args":{"stream":7}}]}`
 	for _, d := range []string{root + "/links", root + "/archives", outside, root + "-beside"} {
-		if err := os.MkdirAll(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(d, 0o777))
 	}
 	write := func(name, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 	write(outside+"/secret.json", secret)
 	write(root+"-beside/secret.json", secret)
 	write(root+"/plan.yaml", "machine: ../outside/m.yaml\n")
 	write(root+"/text.json", "SECRET of another kind")
 	for link, to := range map[string]string{"/out.json": outside + "/secret.json", "/links/rank0.json": "../../outside/secret.json", "/folder": outside} {
-		if err := os.Symlink(to, root+link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, root+link))
 	}
 	var z bytes.Buffer
 	zw := zip.NewWriter(&z)
@@ -192,15 +184,12 @@ func TestMCPHostilePaths(t *testing.T) {
 // tree lists the files below a folder, with their sizes.
 func tree(t *testing.T, dir string) (list string) {
 	t.Helper()
-	err := filepath.Walk(dir, func(name string, info os.FileInfo, err error) error {
+	must.Do(t, filepath.Walk(dir, func(name string, info os.FileInfo, err error) error {
 		if err == nil {
 			list += fmt.Sprintln(name, info.Size())
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 
@@ -214,9 +203,7 @@ func TestMCPLarge(t *testing.T) {
 		fmt.Fprintf(&b, `{"ph":"X","cat":"kernel","name":"kernel_%d_%s","pid":0,"tid":7,"ts":%d,"dur":9,"args":{"device":0,"stream":7,"correlation":%d}},`+"\n", i%5000, strings.Repeat("long", 60), 10*i, i)
 	}
 	b.WriteString(`{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":9,"ts":5,"dur":9,"args":{"device":0,"stream":9,"Collective name":"allreduce","Group size":8}}]}`)
-	if err := os.WriteFile(dir+"/large.json", []byte(b.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir+"/large.json", []byte(b.String()), 0o666))
 	s := served(t, dir)
 	for _, tool := range []string{"inspect", "view"} {
 		if text, failed := ask(t, s, tool, map[string]any{"path": "large.json"}); failed || len(text) < 200 {
@@ -230,5 +217,40 @@ func TestMCPLarge(t *testing.T) {
 	}
 	if text, failed := ask(t, s, "inspect", map[string]any{"path": "nothing"}); !failed || !strings.Contains(text, "nothing of this name") {
 		t.Errorf("afterwards: %s", text)
+	}
+}
+
+// A line that is no message is answered with an error, and the server continues; a long argument is refused and not
+// echoed.
+func TestMCPLines(t *testing.T) {
+	in, client := io.Pipe()
+	server, out := io.Pipe()
+	go func() {
+		run([]string{"mcp", "testdata"}, newApp(&cli.Console{In: in, Out: io.Discard, Data: out, Err: io.Discard}))
+		out.Close()
+	}()
+	defer client.Close()
+	answers := make([]byte, 1<<16)
+	for _, c := range []struct{ line, want string }{
+		{"garbage", "-32700"},
+		{strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "-32700"},
+		{`{"x":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + "}", "-32700"},
+		{"5", "-32700"},
+		{strings.Repeat("x", 2<<20), "-32700"},
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, `"id":1`},
+		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, ""},
+		{"more garbage", "-32700"},
+		{fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"view","arguments":{"path":"script","at":"row=%s"}}}`, strings.Repeat("a", 10_000)), "at: 10004 bytes, at most 1000"},
+	} {
+		if _, err := io.WriteString(client, c.line+"\n"); err != nil {
+			t.Fatalf("%.20s: %v", c.line, err)
+		}
+		if c.want == "" {
+			continue
+		}
+		n, err := server.Read(answers)
+		if err != nil || !bytes.Contains(answers[:n], []byte(c.want)) || n > 4000 {
+			t.Fatalf("%.20s: %d bytes, %v: %.300s", c.line, n, err, answers[:n])
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // kinetoRank is the Kineto file of a rank that launches kernels, each from an
@@ -47,25 +48,17 @@ func TestMemoryPerEvent(t *testing.T) {
 	)
 	dir := t.TempDir()
 	for r := range ranks {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("rank%d.json", r)), []byte(kinetoRank(r, kernels)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("rank%d.json", r)), []byte(kinetoRank(r, kernels)), 0o600))
 	}
 	before := live()
-	run, err := format.Open(dir, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open(dir, format.Options{}))(t)
 	read := live()
 	if per := (read - before) / events; per > spanMost || len(run.Spans) != events {
 		t.Errorf("%d bytes an event after reading %d spans, the most is %d", per, len(run.Spans), spanMost)
 	}
 	var start, end runtime.MemStats
 	runtime.ReadMemStats(&start)
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
 	runtime.ReadMemStats(&end)
 	if per := (end.TotalAlloc - start.TotalAlloc) / (kernels * ranks); per > liftMost {
 		t.Errorf("lifting allocates %d bytes a kernel, the most is %d", per, liftMost)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // printed is what a command prints.
@@ -53,18 +54,12 @@ func csvRows(t *testing.T, r io.Reader) (rows []map[string]string) {
 // Python to do works, where Python has the libraries.
 func TestNotebook(t *testing.T) {
 	const sample = "../../samples/llama70b-fc2-allreduce"
-	page, err := os.ReadFile("SCHEMA.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Have(os.ReadFile("SCHEMA.md"))(t)
 	dir := t.TempDir()
 	args := []string{"replay", sample}
 	printed(t, append(args, "-o", filepath.Join(dir, "out"))...)
 	read := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join(dir, "out", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Have(os.ReadFile(filepath.Join(dir, "out", name)))(t)
 		return data
 	}
 	rows := csvRows(t, bytes.NewReader(read("result.csv")))
@@ -72,9 +67,7 @@ func TestNotebook(t *testing.T) {
 		t.Errorf("--format csv: %s", d)
 	}
 	var result results.Replayed
-	if err := json.Unmarshal(read("result.json"), &result); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(read("result.json"), &result))
 	if result.Schema != results.Version || len(rows) != len(result.Rows)+1 { // and no change, simulated
 		t.Fatalf("schema %d, %d rows of CSV, %d of JSON", result.Schema, len(rows), len(result.Rows))
 	}
@@ -107,10 +100,7 @@ func TestNotebook(t *testing.T) {
 		t.Errorf("recommended %q, verdict %q, %d rows with a probability", recommended, result.Verdict.Strategy, banded)
 	}
 	var runs []string
-	z, err := gzip.NewReader(bytes.NewReader(read("spans.csv.gz")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Have(gzip.NewReader(bytes.NewReader(read("spans.csv.gz"))))(t)
 	for _, row := range csvRows(t, z) {
 		if !slices.Contains(runs, row["run"]) {
 			runs = append(runs, row["run"])
@@ -163,26 +153,15 @@ func TestNotebookRuns(t *testing.T) {
 		t.Skipf("%s", text)
 	}
 	dir := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "overlapse"), []byte("#!/bin/sh\nOVERLAPSE_TEST_MAIN=1 exec "+self+" \"$@\"\n"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	sample, err := filepath.Abs("../../samples/moe-ep4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Have(os.Executable())(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "overlapse"), []byte("#!/bin/sh\nOVERLAPSE_TEST_MAIN=1 exec "+self+" \"$@\"\n"), 0o777))
+	sample := must.Have(filepath.Abs("../../samples/moe-ep4"))(t)
 	c := exec.Command(jupyter, "nbconvert", "--to", "notebook", "--execute", "--output-dir", dir, "--output", "ran", "../../samples/notebooks/overlap.ipynb")
 	c.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "TRACE="+sample)
 	if text, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "ran.ipynb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile(filepath.Join(dir, "ran.ipynb")))(t)
 	if n := bytes.Count(text, []byte(`"image/png"`)); n != 3 || !bytes.Contains(text, []byte("decompose")) {
 		t.Errorf("%d pictures in %d bytes", n, len(text))
 	}
@@ -195,9 +174,7 @@ func TestSpanTables(t *testing.T) {
 		Schema int            `json:"schema"`
 		Spans  []results.Span `json:"spans"`
 	}
-	if err := json.Unmarshal(printed(t, "export", sample, "--to", "json"), &found); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(printed(t, "export", sample, "--to", "json"), &found))
 	if found.Schema != results.Version || len(found.Spans) < 50 {
 		t.Errorf("schema %d, %d rows", found.Schema, len(found.Spans))
 	}

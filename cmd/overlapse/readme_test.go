@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")
@@ -20,10 +21,7 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 func TestReadmeAnswers(t *testing.T) {
 	t.Chdir("../..")
 	const fence = "```text\n$ overlapse "
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile("README.md"))(t)
 	parts := strings.Split(string(text), fence)
 	if len(parts) < 3 {
 		t.Fatalf("README.md shows %d answers, want those of replay and diff", len(parts)-1)
@@ -33,9 +31,7 @@ func TestReadmeAnswers(t *testing.T) {
 		t.Fatal(code)
 	}
 	predicted := filepath.Join(t.TempDir(), "result.json")
-	if err := os.WriteFile(predicted, result.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(predicted, result.Bytes(), 0o600))
 	want := parts[0]
 	for _, part := range parts[1:] {
 		shown, rest, _ := strings.Cut(part, "```\n")
@@ -59,9 +55,7 @@ func TestReadmeAnswers(t *testing.T) {
 		return
 	}
 	if *update {
-		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("README.md", []byte(want), 0o644))
 		return
 	}
 	t.Errorf("README.md should be\n%s(go test ./cmd/overlapse -run Readme -update)", want)
@@ -70,10 +64,7 @@ func TestReadmeAnswers(t *testing.T) {
 // The words that the README explains are few, and those of the program's answers.
 func TestReadmeWords(t *testing.T) {
 	t.Chdir("../..")
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile("README.md"))(t)
 	var out bytes.Buffer
 	for _, args := range [][]string{
 		{"replay", "samples/fsdp-step"}, {"inspect", "samples/fsdp-step"}, {"diff", "samples/moe-ep4", "samples/fsdp-step"},
@@ -106,10 +97,7 @@ func TestReadmeWords(t *testing.T) {
 func TestReadmeErrors(t *testing.T) {
 	t.Chdir("../..")
 	read := func(file string) []string {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Have(os.ReadFile(file))(t)
 		return strings.Split(string(text), "\n")
 	}
 	measured := read("samples/measurements/ACCURACY.md")
@@ -139,8 +127,6 @@ func TestReadmeErrors(t *testing.T) {
 		t.Errorf("README.md does not say what ACCURACY.md does: %s", said)
 	}
 	if *update && !t.Failed() {
-		if err := os.WriteFile("README.md", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("README.md", []byte(strings.Join(lines, "\n")), 0o644))
 	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +20,8 @@ import (
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/samples"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 )
@@ -73,7 +77,7 @@ there.`,
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Path = a.Input(args)
+			o.Path = inputOf(&a.Reader, args)
 			o.full = c.Flags().Changed("rank") || c.Flags().Changed("window")
 			return a.replay(c.Context(), o)
 		},
@@ -119,7 +123,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	if o.pair != "" {
-		if sel, err = cli.SelectedPairs(w, o.pair, sel); err != nil {
+		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
 			return err
 		}
 	}
@@ -134,8 +138,8 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err
 	}
-	if r.Published, err = published(o, sel); err != nil {
-		return err
+	if r.Published, err = published(ctx, o, sel); err != nil {
+		return results.Stopped(ctx, err)
 	}
 	if o.dir != "" {
 		if err := results.WriteFolder(ctx, a.Console, &a.files, o.dir, r); err != nil {
@@ -159,7 +163,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 }
 
 // published is what a paper says of the input, if that is a workload file as it is, on its own machine; else "".
-func published(o replayOptions, sel []plan.Selection) (string, error) {
+func published(ctx context.Context, o replayOptions, sel []plan.Selection) (string, error) {
 	if !cli.IsYAML(o.Path) || o.Machine != "" || o.Retarget != "" || o.Ranks != "" || o.pair != "" {
 		return "", nil
 	}
@@ -167,7 +171,7 @@ func published(o replayOptions, sel []plan.Selection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return score.Published(o.Path, text, sel)
+	return score.Published(samples.Workloads(), o.Path, text, sel, stopFunc(ctx))
 }
 
 // replayMore runs the further replays that flags request: single pairs, what-ifs and explanations.
@@ -217,12 +221,12 @@ func (a *app) again(f cli.Flags) string {
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
 	opts := replay.Options{Like: !o.pairs}
 	if o.dir != "" {
-		opts = results.Recording(o.ranks...)
+		opts = recording(o.ranks...)
 		if opts.Usage = true; o.full {
-			opts.Most = results.MostSpans
+			opts.Most = mostSpans
 		}
 	}
-	opts.Limits, opts.Stop = o.dir != "", cli.StopFunc(ctx)
+	opts.Limits, opts.Stop = o.dir != "", stopFunc(ctx)
 	return opts, cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...))
 }
 
@@ -271,5 +275,54 @@ func parseWhatIf(s string) (machine.WhatIf, error) {
 
 // whatIfFlag adds --what-if.
 func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
-	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+cli.Listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
 }
+
+// selectedPairs restricts the selections to the pairs of --pair: numbers of
+// inspect's table, separated by commas.
+func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
+	kinds := workload.Pairs(w)
+	var rows []int
+	for _, word := range strings.Split(numbers, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > len(kinds) {
+			return nil, cli.Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
+		}
+		rows = append(rows, kinds[n-1].Rows...)
+	}
+	kept := slices.Clone(sel)
+	for i := range kept {
+		if kept[i].Strategy.Kind != plan.Exact {
+			kept[i].Strategy = engines.On(kept[i].Strategy, rows)
+		}
+	}
+	return kept, nil
+}
+
+// numbersOf is the range of pair numbers in words.
+func numbersOf(kinds int) string {
+	switch kinds {
+	case 0:
+		return "no pairs"
+	case 1:
+		return "pair 1 only"
+	}
+	return fmt.Sprintf("pairs 1 to %d", kinds)
+}
+
+// recording records the workgroups of ranks and their phases, as files and views have them.
+func recording(ranks ...int) replay.Options {
+	return replay.Options{Level: replay.Phases, Ranks: ranks, Tiles: shownTiles, Most: shownSpans}
+}
+
+// shownTiles bounds what reports and timelines hold of one persistent kernel: a
+// lookup of half a million vectors would fill hundreds of megabytes.
+const shownTiles = 1 << 15
+
+// shownSpans bounds what files hold of one strategy unless the user chose ranks or
+// a window: a training step of 80 ms has millions of workgroups and waits, and
+// 131,072 spans are one to two megabytes of a compressed timeline.
+const shownSpans = 1 << 17
+
+// mostSpans bounds them where the user did: 100 MB of memory for one strategy.
+const mostSpans = 1 << 19

@@ -68,7 +68,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	claims, err = score.Claims(samples.Workloads(), claims, on, cli.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	claims, err = score.Claims(samples.Workloads(), claims, on, stopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
 	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):
@@ -93,10 +93,10 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		to := *a.Console
 		to.Out = w
 		if points {
-			to.Show(each)
+			showListed(&to, each)
 			fmt.Fprintln(w)
 		}
-		to.Show(all)
+		showListed(&to, all)
 		if len(byPaper.Rows) > 0 {
 			fmt.Fprintln(w)
 			to.Show(byPaper)
@@ -150,10 +150,46 @@ func claimTables(claims []score.Claim) (all, each *cli.Table) {
 			case !p.As.Signed(p.Published):
 				same = ""
 			}
+			if p.Apart != "" {
+				in = strings.TrimSpace(in + " apart")
+			}
 			each.Add(c.ID, p.Label, string(p.As), p.As.Format(p.Published), here, in, same, p.Apart)
 		}
 	}
 	return all, each
+}
+
+// showListed prints a table without its last column, and below it the texts of that, wrapped and each once, behind the first cell of
+// the rows that have it; behind the second one too where others with that first cell have it not.
+func showListed(con *cli.Console, t *cli.Table) {
+	last := len(t.Columns) - 1
+	short := cli.Table{Columns: t.Columns[:last]}
+	var texts []string
+	for _, row := range t.Rows {
+		short.Add(row[:last]...)
+		if text := fmt.Sprint(row[last]); text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	con.Show(&short)
+	if len(texts) > 0 {
+		fmt.Fprintf(con.Out, "\n%s\n", t.Columns[last])
+	}
+	for _, text := range texts {
+		var names, whole []string // whole: first cells of which all rows have it
+		for _, row := range t.Rows {
+			of, name := fmt.Sprint(row[0]), fmt.Sprintf("%v %v", row[0], row[1])
+			every := !slices.ContainsFunc(t.Rows, func(x []any) bool { return x[0] == row[0] && x[last] != text })
+			switch {
+			case row[last] != text || slices.Contains(whole, of):
+			case every:
+				names, whole = append(names, of), append(whole, of)
+			default:
+				names = append(names, name)
+			}
+		}
+		con.Say(strings.Join(names, "; ") + ": " + text)
+	}
 }
 
 // paperTable has a row for each paper with effects. The lines below it say what is reproduced, and whether that is more

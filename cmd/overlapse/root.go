@@ -314,3 +314,16 @@ var programVersion = sync.OnceValue(func() string {
 	}
 	return v
 })
+
+// stopFunc reports to a simulation whether the context is done.
+func stopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
+
+// inputOf is the name under which open finds a trace given as one path or several.
+func inputOf(r *cli.Reader, paths []string) string {
+	if len(paths) == 1 {
+		return paths[0]
+	}
+	name := fmt.Sprintf("%s and %d more", paths[0], len(paths)-1)
+	r.Inputs = map[string][]string{name: paths}
+	return name
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const schemaFile = "testdata/schema.golden"
@@ -30,9 +31,7 @@ func TestSchema(t *testing.T) {
 		t.Fatalf("raise schemaVersion: readers of these fields would fail:\n%s", strings.Join(gone, "\n"))
 	}
 	if *update {
-		if err := os.WriteFile(schemaFile, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(schemaFile, []byte(strings.Join(got, "\n")+"\n"), 0o644))
 		return
 	}
 	if d := cmp.Diff(want, got); d != "" {

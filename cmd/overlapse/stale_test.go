@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // The CSV of a sweep is computed again whenever a file that is read for them appears,
@@ -15,20 +16,11 @@ func TestStaleSweep(t *testing.T) {
 	tinyFiles(t)
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o666))
 	}
-	rank1, err := os.ReadFile("tiny/rank1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove("tiny/rank1.json"); err != nil {
-		t.Fatal(err)
-	}
+	rank1 := must.Have(os.ReadFile("tiny/rank1.json"))(t)
+	must.Do(t, os.Remove("tiny/rank1.json"))
 	slower := strings.Replace(string(rank1), `"dur": 100`, `"dur": 105`, 1)
 	rank0 := strings.Replace(slower, `"rank": 1`, `"rank": 0`, 1)
 	execution := func(op string) string {
@@ -79,9 +71,7 @@ func TestStaleSweep(t *testing.T) {
 			computes(false, "unchanged")
 		}
 		if missing != nil {
-			if err := os.Remove(c.file); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(c.file))
 		} else {
 			write(c.file, string(before))
 		}

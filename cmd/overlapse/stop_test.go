@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // patient is a context that is cancelled after a number of checks.
@@ -65,9 +66,7 @@ func TestInterruptedWrite(t *testing.T) {
 // An interrupted sweep leaves no file.
 func TestInterruptedSweep(t *testing.T) {
 	tinyFiles(t)
-	if err := os.WriteFile("plan.yaml", []byte("inputs: [tiny]\nstrategies: ['decompose:chunks=2|3|4|5|6|7|8|9|10|11']\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("plan.yaml", []byte("inputs: [tiny]\nstrategies: ['decompose:chunks=2|3|4|5|6|7|8|9|10|11']\n"), 0o666))
 	for _, after := range []int64{0, 1, 2} {
 		a := newApp(&cli.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 		left := new(atomic.Int64)

@@ -216,7 +216,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell,
 	if err != nil {
 		return nil, "", err
 	}
-	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
+	opts := replay.Options{Like: true, Stop: stopFunc(ctx)}
 	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false, false)
 	if err != nil {
 		return nil, "", err

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 func parse(t testing.TB, text string) *planFile {
 	t.Helper()
-	p, err := parsePlan(strings.NewReader(text), "plan.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Have(parsePlan(strings.NewReader(text), "plan.yaml"))(t)
 	return p
 }
 

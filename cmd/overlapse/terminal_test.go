@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A pane is a terminal with a shell in it.
@@ -28,14 +29,9 @@ func newPane(t *testing.T, name string) *pane {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("no tmux here (apt-get install tmux)")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Have(os.Executable())(t)
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "overlapse")); err != nil { // TestMain is the command under this name
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(self, filepath.Join(bin, "overlapse")))
 	p := &pane{t: t, socket: fmt.Sprintf("overlapse-cmd-%d-%s", os.Getpid(), name)}
 	p.tmux("new-session", "-d", "-x", "100", "-y", "30", "-e", "PATH="+bin+":"+os.Getenv("PATH"), "-e", "LC_ALL=C.UTF-8", "bash --norc --noprofile -i")
 	t.Cleanup(func() { _ = exec.Command("tmux", "-L", p.socket, "kill-server").Run() })
@@ -99,18 +95,13 @@ func (p *pane) child() int {
 
 // Whatever ends or suspends the browser gives the shell its terminal back.
 func TestTerminalIsRestored(t *testing.T) {
-	sample, err := filepath.Abs("../../samples/moe-ep4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sample := must.Have(filepath.Abs("../../samples/moe-ep4"))(t)
 	for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT} {
 		t.Run(name, func(t *testing.T) {
 			p := newPane(t, name)
 			p.types("overlapse view " + sample)
 			p.sees("q quit")
-			if err := syscall.Kill(p.child(), signal); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(p.child(), signal))
 			p.sees("signal received")
 			p.types("echo code $?")
 			p.sees("code 1")
@@ -146,9 +137,7 @@ func TestInterruptedReading(t *testing.T) {
 	dir := t.TempDir()
 	p := newPane(t, "reading")
 	pipe := filepath.Join(dir, "pipe.json")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	p.types("overlapse export - --to chrome -o " + filepath.Join(dir, "out.json") + " <>" + pipe)
 	time.Sleep(200 * time.Millisecond)
 	p.tmux("send-keys", "C-c")

@@ -84,7 +84,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		return fmt.Errorf("%s: no communication, so no batch from which on to overlap it", o.Path)
 	}
 	w = edit.WithTokens(w, int64(o.tokens))
-	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: cli.StopFunc(ctx)}, sel: sel}
+	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: stopFunc(ctx)}, sel: sel}
 	s.of, s.by = map[int]*workload.Workload{}, map[int][]engines.Outcome{}
 	bar := a.Progress(-1, "replaying batches")
 	found := threshold{Schema: results.Version}

@@ -68,7 +68,7 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
   overlapse tune samples/llama70b-prefill --threshold batch --tokens 4096`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Path = a.Input(args)
+			o.Path = inputOf(&a.Reader, args)
 			if o.threshold != "" {
 				return a.threshold(c.Context(), o)
 			}
@@ -78,7 +78,7 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 	o.AddTo(c, "strategies to tune, with the settings to keep")
 	f := c.Flags()
 	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
-	cli.IntFlag(f, &o.top, "top", 5, cli.Range[int]{Most: cli.MaxRows}, "number of the other settings to list; 0: all")
+	cli.IntFlag(f, &o.top, "top", 5, cli.Range[int]{Most: maxRows}, "number of the other settings to list; 0: all")
 	whatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	cli.ChoiceFlag(c, &o.threshold, "threshold", "", "batch: instead, from which batch of a serving step on a strategy pays, with the flag's value to set", "batch")
@@ -125,7 +125,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return err
 	}
-	opts := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
+	opts := replay.Options{Like: true, Stop: stopFunc(ctx)}
 	sc := o.Scenario()
 	if sc.MemoryLimit = int64(o.memory * (1 << 30)); o.memory < 0 || o.memory > 0 && sc.MemoryLimit <= 0 || o.memory > 1<<20 {
 		return cli.Exit(cli.Usage, "--memory %v: GiB of a rank are between 0 and %d", o.memory, 1<<20)
@@ -166,7 +166,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	for i := range candidates {
 		if o.pair != "" {
-			if candidates[i], err = cli.SelectedPairs(w, o.pair, candidates[i]); err != nil {
+			if candidates[i], err = selectedPairs(w, o.pair, candidates[i]); err != nil {
 				return err
 			}
 		}

@@ -29,7 +29,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
 )
@@ -64,7 +63,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Path, o.full = a.Input(args), c.Flags().Changed("rank")
+			o.Path, o.full = inputOf(&a.Reader, args), c.Flags().Changed("rank")
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
 				return cli.Errorf("--at: %w (y shows the address of a view)", err)
@@ -116,12 +115,14 @@ func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) er
 		return err
 	}
 	defer cli.CollectOften()()
+	con := *a.Console
+	con.Width = cmp.Or(o.width, max(a.Width, 0), 120)
 	for _, line := range []string{views[0].Run.Estimated, opts.Verdict} {
 		if line != "" {
-			fmt.Fprintln(a.Out, guard.Line(line))
+			con.Say(line)
 		}
 	}
-	return cmp.Or(tui.Print(a.Out, views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
+	return cmp.Or(tui.Print(a.Out, views, con.Width, opts), cannot)
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder
@@ -165,8 +166,8 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
 	}
-	record := results.Recording(o.rank)
-	if record.To, record.Stop = trace.Infinity, cli.StopFunc(ctx); o.full {
+	record := recording(o.rank)
+	if record.To, record.Stop = trace.Infinity, stopFunc(ctx); o.full {
 		record.Most = 0
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record, true, false)
@@ -250,7 +251,7 @@ const recommended = "recommended"
 func (a *app) recommend(
 	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection, opts *tui.Options,
 ) (sel []plan.Selection, err error) {
-	like := replay.Options{Like: true, Stop: cli.StopFunc(ctx)}
+	like := replay.Options{Like: true, Stop: stopFunc(ctx)}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false, true)
 	if err != nil {
 		return nil, err

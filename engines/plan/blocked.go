@@ -112,10 +112,18 @@ func (pl *Planner) GapChange(op *workload.Op) trace.Time {
 // LaunchedAhead reports whether the device alone decided when a captured kernel started behind the
 // one before it on its stream: the host had issued it, and it waited for no other stream.
 func (pl *Planner) LaunchedAhead(op, before *workload.Op) bool {
-	w := pl.Workload
+	launched, known := pl.launched(op)
 	return before != nil && before.Kind == trace.Compute && op.Kind == trace.Compute && !op.Graph &&
-		op.Issued != trace.Infinity && op.Rank < len(w.Hosts) && op.Issued+w.Hosts[op.Rank].Latency <= before.End &&
-		op.Start >= before.End && op.Start-before.End <= Duration(pl.Machine.Launch.Event.Value) && !waitedFor(w, op, before.End)
+		known && launched <= before.End && op.Start >= before.End &&
+		op.Start-before.End <= Duration(pl.Machine.Launch.Event.Value) && !waitedFor(pl.Workload, op, before.End)
+}
+
+// launched is when the device could start a captured operation by the host's launch; false: the trace does not show that.
+func (pl *Planner) launched(op *workload.Op) (at trace.Time, known bool) {
+	if op.Issued == trace.Infinity || op.Rank >= len(pl.Workload.Hosts) {
+		return 0, false
+	}
+	return op.Issued + pl.Workload.Hosts[op.Rank].Latency, true
 }
 
 // HostWasLate reports whether a captured kernel started when its host had issued it: the one before it on its
@@ -124,10 +132,10 @@ func (pl *Planner) LaunchedAhead(op, before *workload.Op) bool {
 // device do not run ahead: what a graph takes to start counts in each iteration, and is left as captured.
 func (pl *Planner) HostWasLate(op, before *workload.Op) bool {
 	w := pl.Workload
-	if op.Issued == trace.Infinity || op.Rank >= len(w.Hosts) || op.Graph && (before == nil || len(w.Hosts[op.Rank].Syncs) > 0) {
+	ready, known := pl.launched(op)
+	if !known || op.Graph && (before == nil || len(w.Hosts[op.Rank].Syncs) > 0) {
 		return false
 	}
-	ready := op.Issued + w.Hosts[op.Rank].Latency
 	if op.Graph {
 		before = pl.lastOf(op, before)
 		if before.Issued == op.Issued {

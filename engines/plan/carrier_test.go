@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -72,5 +73,18 @@ func TestSymmetricAsCaptured(t *testing.T) {
 				t.Errorf("%s of %q: %+.2f %% %s", out.Selection, prefix, 100*change, out.Why)
 			}
 		}
+	}
+}
+
+// The library starts its channels in fours where four divides them.
+func TestClustersOfChannels(t *testing.T) {
+	m := plantest.H200(t, 4)
+	for channels, want := range map[int]int{1: 0, 2: 0, 4: 4, 6: 0, 8: 4, 24: 4, 32: 4} {
+		if got := m.Library.Clusters(channels); got != want {
+			t.Errorf("%d channels: clusters of %d, want %d", channels, got, want)
+		}
+	}
+	if v100 := machinetest.Load(t, "v100"); v100.Library.Clusters(8) != 0 {
+		t.Error("no clusters before compute capability 9.0")
 	}
 }

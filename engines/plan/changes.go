@@ -36,24 +36,6 @@ func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 	return list
 }
 
-// Of are those of the collectives that the settings other than the defaults are for; all if one is for any.
-func (s Selection) Of(ops []trace.CollectiveOp) []trace.CollectiveOp {
-	var of []trace.CollectiveOp
-	for _, p := range s.Strategy.Params {
-		switch v := s.Values[p.Name]; {
-		case v == "" || v == p.Default || !p.Matters(s.Values):
-		case p.Ops == nil:
-			return ops
-		default:
-			of = append(of, p.Ops...)
-		}
-	}
-	if of == nil {
-		return ops
-	}
-	return slices.DeleteFunc(slices.Clone(ops), func(op trace.CollectiveOp) bool { return !slices.Contains(of, op) })
-}
-
 // ranOn are the GPUs of the measured rows of strategies (samples/measurements).
 var ranOn = []string{"NVIDIA H100", "NVIDIA H200"}
 
@@ -133,7 +115,7 @@ func (pl *Planner) leftAlone() float64 {
 		op := &w.Ops[id]
 		changed, moved := 0, trace.Time(0)
 		switch c := op.Collective; {
-		case pl.Replaced[op.ID]:
+		case pl.Replaced[op.ID] > 0:
 			changed, moved = 1, w.Lasts(op)
 		case step && c >= 0 && (pl.ChangesOnly == nil || pl.ChangesOnly(&w.Collectives[c])):
 			changed, moved = 1, 2*w.Lasts(op) // its own and that of what runs beside it

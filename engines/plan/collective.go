@@ -125,12 +125,9 @@ func meet(buf []program.Phase, op *workload.Op, c *workload.Collective, at progr
 // describe sets the attributes of a collective kernel that the simulated run shows.
 func (pl *Planner) describe(k *program.Kernel, op *workload.Op, p Piece) {
 	c := p.Coll
-	span := pl.Workload.Run.Spans[op.Span]
-	if a := pl.Workload.Run.Kernel(span); a != nil {
-		k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
-	}
+	pl.shown(k, op)
 	comm := trace.Comm{Op: c.Op, Group: c.Group, Seq: c.Seq, Peer: trace.None}
-	if m := pl.Workload.Run.Comm(span); m != nil {
+	if m := pl.Workload.Run.Comm(pl.Workload.Run.Spans[op.Span]); m != nil {
 		comm = *m
 	}
 	comm.In, comm.Out = p.share(c.In), p.share(c.Out)

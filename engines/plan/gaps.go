@@ -9,16 +9,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Communicates reports whether an operation moves bytes between ranks, as defined by
-// package overlap.
-func (pl *Planner) Communicates(op *workload.Op) bool {
-	if op.Kind != trace.Copy {
-		return op.Collective >= 0 || op.Kind == trace.Collective
-	}
-	c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span])
-	return c != nil && c.Dir == trace.PeerToPeer
-}
-
 // Before is the last operation of the rank that had ended when an operation started in the capture
 // (-1: none), and whether another one was running then.
 func (pl *Planner) Before(op *workload.Op) (ended int32, busy bool) {
@@ -138,7 +128,7 @@ func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
 		return 0
 	}
 	from := pl.Workload.Ops[before].End
-	if op.Issued != trace.Infinity && op.Rank < len(pl.Workload.Hosts) && op.Issued+pl.Workload.Hosts[op.Rank].Latency > from {
+	if launched, known := pl.launched(op); known && launched > from {
 		return 0
 	}
 	if idle := op.Start - from; idle > Duration(pl.Machine.Launch.Event.Value) {

@@ -352,7 +352,5 @@ func (r *Rank) period() trace.Time {
 			sums[k] += c.cost
 		}
 	}
-	later := sums[1:]
-	slices.Sort(later)
-	return later[(len(later)-1)/2]
+	return overlap.Median(sums[1:])
 }

@@ -154,16 +154,11 @@ func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
 	if r.ID >= len(w.Hosts) {
 		return nil
 	}
-	h, ids := w.Hosts[r.ID], w.Ranks[r.ID]
-	after := map[int32][]workload.HostSync{}
-	next := 0
-	for _, s := range h.Syncs {
-		for next < len(h.Order) && w.Ops[ids[h.Order[next]]].Issued <= s.Start {
-			next++
-		}
-		if next > 0 && next < len(h.Order) {
-			id := ids[h.Order[next-1]]
-			after[id] = append(after[id], s)
+	h, after := w.Hosts[r.ID], map[int32][]workload.HostSync{}
+	for i, n := range w.IssuedBefore(r.ID) {
+		if n > 0 && n < len(h.Order) {
+			id := w.Ranks[r.ID][h.Order[n-1]]
+			after[id] = append(after[id], h.Syncs[i])
 		}
 	}
 	return after
@@ -178,18 +173,19 @@ func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	var queues []int64
 	for _, id := range w.Ranks[r.ID] {
 		op := &w.Ops[id]
-		if op.Start > s.End {
-			break
+		start, end := capturedTimes(w, op)
+		if start > s.End {
+			continue
 		}
 		at := int(r.Planner.place[id])
-		if later[op.Queue] = later[op.Queue] || at > place+1; at == 0 || later[op.Queue] || op.End <= s.Start || op.End > s.End {
+		if later[op.Queue] = later[op.Queue] || at > place+1; at == 0 || later[op.Queue] || end <= s.Start || end > s.End {
 			continue
 		}
 		before, ok := last[op.Queue]
 		if !ok {
 			queues = append(queues, op.Queue)
-		}
-		if !ok || w.Ops[before].End < op.End {
+			last[op.Queue] = id
+		} else if _, ended := capturedTimes(w, &w.Ops[before]); ended < end {
 			last[op.Queue] = id
 		}
 	}
@@ -198,8 +194,20 @@ func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	}
 }
 
-// WaitIssued makes a stream wait until the host has issued an operation.
+// capturedTimes are those of what an operation stands for, of which an edit may have moved it.
+func capturedTimes(w *workload.Workload, op *workload.Op) (start, end trace.Time) {
+	if w.Origins == nil {
+		return op.Start, op.End
+	}
+	s := w.Run.Spans[op.Span]
+	return s.Start, s.End
+}
+
+// WaitIssued makes a stream wait until the host has issued an operation, if no captured graph of its pair launches it.
 func (r *Rank) WaitIssued(s *Stream, op *workload.Op) {
+	if r.Planner.Graph && !r.Planner.oneGraph {
+		return
+	}
 	issue := r.issueAsCaptured
 	if r.Planner.hostOrder != nil {
 		r.beginAhead(s, op)

@@ -16,11 +16,16 @@ func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Ker
 			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Sharing: program.Sharing{Matrix: op.Shape.Kind == workload.GEMM},
 			Each: []program.Phase{{Op: program.Work, Time: took}},
 		}
-		if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
-			k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
-		}
-		return k
+		return pl.shown(k, op)
 	})
+}
+
+// shown is a kernel with what the trace says of an operation's, which the simulated run shows.
+func (pl *Planner) shown(k *program.Kernel, op *workload.Op) *program.Kernel {
+	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
+		k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
+	}
+	return k
 }
 
 // shared is the kernel that a rank and its copies have in common for an operation of that span.
@@ -224,10 +229,7 @@ func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Merged: g.Merged,
 		Each: []program.Phase{{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write}},
 	}
-	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
-		k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
-	}
-	return k
+	return pl.shown(k, op)
 }
 
 // TilesOf is an operation as persistent workgroups over all of its tiles, one per slot, as
@@ -236,7 +238,7 @@ func (pl *Planner) TilesOf(op *workload.Op) Grid {
 	g := pl.GridOf(op, op.DurAlone())
 	if g.Tiles == 0 {
 		g.Tiles = g.WGs
-		g.WGs = min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
+		g.WGs = min(g.WGs, pl.Laws().Slots(g.Footprint))
 	}
 	g.Owned = -1
 	return g
@@ -253,7 +255,7 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	factor := laws.TileOn(op, programs, g.WGs, true) / laws.TileOn(op, g.WGs, g.WGs, true)
 	g.Time = trace.Time(float64(g.Time)*factor + 0.5)
 	g.WGs = programs
-	g.Pipe = 1 / float64(min(pl.Laws().Residents(g.Footprint), max(1, machine.CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
+	g.Pipe = 1 / float64(laws.Together(g.Footprint, programs))
 	return g
 }
 
@@ -302,7 +304,7 @@ func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	g, n := pl.gridOf(op, op.DurAlone(), true), float64(tiles)
 	g.Read, g.Write = op.Read/n, op.Write/n
 	// one on a CU in the measurement
-	if min(pl.Laws().Residents(op.Footprint), machine.CeilDiv(g.WGs, int(pl.Machine.GPU.CUs.Value))) == 1 {
+	if pl.Laws().Together(op.Footprint, g.WGs) == 1 {
 		g.Pipe = max(0.01, pl.Laws().Pipe(op.Shape.Flops()/n, g.Time))
 	}
 	return g

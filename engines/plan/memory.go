@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -19,18 +18,6 @@ type Memory struct {
 
 // Lack notes something that is not counted, once.
 func (m *Memory) Lack(what string) { m.Lacks = once(m.Lacks, what) }
-
-// Staged counts a buffer for the largest collective of the pairs from the given one on, except for
-// operations that need none.
-func (pl *Planner) Staged(from int, without ...trace.CollectiveOp) {
-	for _, p := range pl.Pairs[from:] {
-		for _, link := range p.Links() {
-			if link.Coll != nil && !slices.Contains(without, link.Coll.Op) {
-				pl.Stage(link.Coll)
-			}
-		}
-	}
-}
 
 // Stage counts a buffer as large as a collective, which all that need one use one after another.
 func (pl *Planner) Stage(c *workload.Collective) {
@@ -70,21 +57,6 @@ func CapturedPeak(w *workload.Workload) (most int64) {
 		}
 	}
 	return most
-}
-
-// TooMuch says that a schedule does not fit into a limit, or "". Without records of the capture's own
-// memory only what it takes more counts.
-func (m *Memory) TooMuch(w *workload.Workload, limit int64) string {
-	captured := CapturedPeak(w)
-	if limit == 0 || m.Bytes <= 0 || captured+m.Bytes <= limit {
-		return ""
-	}
-	if captured == 0 {
-		return fmt.Sprintf("takes %s more than the captured schedule, whose own memory is not recorded: more than the limit of %s",
-			trace.Bytes(m.Bytes), trace.Bytes(limit))
-	}
-	return fmt.Sprintf("takes %s, %s more than the captured schedule: more than the limit of %s", trace.Bytes(captured+m.Bytes),
-		trace.Bytes(m.Bytes), trace.Bytes(limit))
 }
 
 // levels are the recorded memory of a rank when its host has issued what is in front of some

@@ -42,13 +42,6 @@ func (r *Rank) EndPair() {
 	}
 }
 
-// Barrier makes a stream wait until the streams of all n ranks have reached it (rule S12).
-func (r *Rank) Barrier(s *Stream, all program.Flag, n int) {
-	s.Post(all, 1)
-	s.Wait(all, int64(n), "barrier")
-	s.Delay(Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
-}
-
 // WriteFills writes the library's fills before a compute operation and returns the gap
 // after them. The first fill waits for the operation's dependencies (rule S2).
 func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
@@ -81,8 +74,8 @@ func (r *Rank) waitFor(s *Stream, after []workload.Dep, except ...*workload.Op) 
 	return event
 }
 
-// Dependencies lists the dependencies of an operation of the pair and of the fills before
-// it.
+// Dependencies lists what an operation of a pair that is written as one waits for, with the fills before it. The operations
+// between the pair's two become part of it: the second one waits for what they waited for.
 func (r *Rank) Dependencies(p *Pair, op *workload.Op) []workload.Dep {
 	after := slices.Clone(op.After)
 	if compute, _ := r.Split(p); op == compute {
@@ -90,6 +83,11 @@ func (r *Rank) Dependencies(p *Pair, op *workload.Op) []workload.Dep {
 			after = append(after, r.Planner.Workload.Ops[id].After...)
 		}
 		after = slices.DeleteFunc(after, func(d workload.Dep) bool { return slices.Contains(p.FillsBefore[r.ID], d.Op) })
+	}
+	if _, second := r.ops(p); op == second {
+		for _, id := range p.Between[r.ID] {
+			after = append(after, r.Planner.Workload.Ops[id].After...)
+		}
 	}
 	return after
 }
@@ -123,11 +121,6 @@ func (r *Rank) Written(s *Stream, op *workload.Op) {
 	s.Post(r.Planner.Done[op.ID], 1)
 	s.End = max(s.End, op.End)
 	r.Planner.where[op.ID] = Point{s, len(s.Commands)}
-}
-
-// Share is the k-th of n parts of a time. The parts add up to it.
-func Share(t trace.Time, k, n int) trace.Time {
-	return t*trace.Time(k+1)/trace.Time(n) - t*trace.Time(k)/trace.Time(n)
 }
 
 // members fills in the operations around a pair on every rank and returns all its ops.
@@ -177,7 +170,7 @@ func (pl *Planner) fillsBefore(id int32) []int32 {
 		if before.Queue != op.Queue {
 			continue
 		}
-		if c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[before.Span]); c == nil || c.Dir != trace.Fill {
+		if !pl.Workload.IsFill(before) {
 			break
 		}
 		fills = append([]int32{before.ID}, fills...)

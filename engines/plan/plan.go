@@ -27,15 +27,15 @@ type Planner struct {
 	Scenario Scenario
 	Lookups  machine.Questions // measured times that the plan looked up in the profile
 	Program  *program.Program
-	Pairs    []Pair // pairs that the strategy serves
-	First    map[int32]int
-	Replaced map[int32]bool // ops of those pairs
-	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
-	Memory   Memory         // against the captured schedule
-	Measured bool           // kernels last their measured times and hold no slots
-	told                    // of the plan
-	hostPlan                // how the hosts issue
-	writing                 // until Write has ended
+	Pairs    []Pair        // pairs that the strategy serves
+	First    map[int32]int // by op that begins a pair: the pair's index
+	Replaced map[int32]int // by op of those pairs: index of the first pair of its chain, plus 1
+	Only     map[int]bool  // rows of Workload.Pairs that a strategy may serve; nil: all
+	Memory   Memory        // against the captured schedule
+	Measured bool          // kernels last their measured times and hold no slots
+	told                   // of the plan
+	hostPlan               // how the hosts issue
+	writing                // until Write has ended
 
 	iterationOf []int32                   // by op (workload.IterationsOf), once asked for
 	rounds      int                       // iterations, likewise
@@ -94,6 +94,8 @@ type Settings struct {
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
 	ChangesOnly      func(*workload.Collective) bool    // the collectives that a strategy without pairs changes; nil: all
 	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
+	Channels         int                                // of collectives; 0: as captured
+	Programs         int                                // persistent workgroups of kernels that have them; 0: as captured
 }
 
 // A Pair is a workload pair and the operations around its two operations.
@@ -108,6 +110,7 @@ type Pair struct {
 	OpsBefore   [][]int32 // by rank: ops between the previous pair of the chain and this one
 	Racing      int       // number of parts that race for compute units, if over 1: their dispatch order varies between runs
 	Settings    *Settings // of a strategy limited to some pairs; nil: the planner's
+	Emit        Emitter   // writes it; nil: its operations keep their places
 }
 
 // Links returns the pair and the pairs that continue it.
@@ -140,7 +143,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{},
+		First: map[int32]int{}, Replaced: map[int32]int{},
 	}
 	pl.where = make([]Point, len(w.Ops))
 	pl.countRereads()
@@ -182,14 +185,17 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		head, continues := ends[p.First[0]]
 		if continues = continues && chains && slices.Equal(pl.Pairs[head].last().Second, p.First); continues {
 			members = slices.DeleteFunc(members, func(id int32) bool {
-				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id]
+				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id] > 0
 			})
 		}
-		if slices.ContainsFunc(members, func(id int32) bool { return pl.Replaced[id] }) {
+		if slices.ContainsFunc(members, func(id int32) bool { return pl.Replaced[id] > 0 }) {
 			continue
 		}
+		if !continues {
+			head = len(pl.Pairs)
+		}
 		for _, id := range members {
-			pl.Replaced[id] = true
+			pl.Replaced[id] = head + 1
 		}
 		if continues {
 			pl.Pairs[head].Continued = append(pl.Pairs[head].Continued, &pr)
@@ -224,15 +230,6 @@ func (pl *Planner) newPair(p *workload.Pair) Pair {
 	return pr
 }
 
-// LimitToPairs limits the planner's settings to the pairs from the given one on.
-func (pl *Planner) LimitToPairs(from int) {
-	own := pl.Settings
-	pl.Settings = Settings{}
-	for i := from; i < len(pl.Pairs); i++ {
-		pl.Pairs[i].Settings = &own
-	}
-}
-
 // Note adds a sentence on what the plan did, or why a setting did nothing, each once, for those who
 // ask why.
 func (pl *Planner) Note(format string, args ...any) {
@@ -249,11 +246,6 @@ func once(list []string, text string) []string {
 // NeverRun notes a reason for which nothing like the plan has run on hardware, each once. A
 // prediction counts it as a setting that was never run.
 func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
-
-// FusedBuild is the reason of a captured kernel that becomes part of another one.
-func FusedBuild(op *workload.Op) string {
-	return trace.Short(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
-}
 
 // Write writes all ranks (WriteRank) and returns the program. Afterwards the planner does not hold what only
 // writing needs: kernels refer to it for as long as the program is simulated.
@@ -344,22 +336,6 @@ func (pl *Planner) alike(to []int32) bool {
 	return true
 }
 
-// WritePair has a strategy write a pair that it serves under the pair's settings. It returns the operations that the
-// pair replaces on the rank.
-func (r *Rank) WritePair(p *Pair, emit Emitter) (replaced []*workload.Op) {
-	pl := r.Planner
-	around := pl.Settings
-	if p.Settings != nil {
-		pl.Settings = *p.Settings
-	}
-	emit(r, p)
-	pl.Settings = around
-	for _, link := range p.Links() {
-		replaced = append(replaced, r.ReplacedOps(link)...)
-	}
-	return replaced
-}
-
 // nameOrigins lets commands stand for captured operations if the workload was changed
 // before it was planned.
 func (pl *Planner) nameOrigins() {
@@ -393,7 +369,7 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 		c := &pl.Workload.Collectives[op.Collective]
 		return LaunchOf(op, pl.GangFor(op, c, workload.Scaled(op.End-pl.Workload.Met(op), c.Scale)))
 	case op.Collective >= 0:
-		return LaunchOf(op, pl.communication(op, 0))
+		return LaunchOf(op, pl.communication(op))
 	case pl.Measured:
 		return LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, pl.Workload.Lasts(op))))
 	}

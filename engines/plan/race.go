@@ -72,33 +72,6 @@ func MedianOutcome(ranks int, gather bool) RaceOutcome {
 	return GEMMFirst
 }
 
-// Races are the pairs of a program in which chunks of a collective and of compute become
-// ready at the same time, so that dispatch order varies between runs.
-type Races struct {
-	GEMMs   bool // a GEMM and its collective
-	Gathers bool // an all-gather and its GEMM
-	Chunks  int  // maximum number of chunks of the gathers
-	Ranks   int  // maximum number of ranks of such a pair: the others do not race with it
-}
-
-// Races returns the races in the pairs that strategies serve.
-func (pl *Planner) Races() (all Races) {
-	for i := range pl.Pairs {
-		for _, p := range pl.Pairs[i].Links() {
-			if p.Racing < 2 || len(p.First) < 2 {
-				continue
-			}
-			all.Ranks = max(all.Ranks, len(p.First))
-			if p.Direction != workload.CollectiveThenCompute {
-				all.GEMMs = true
-				continue
-			}
-			all.Gathers, all.Chunks = true, max(all.Chunks, p.Racing)
-		}
-	}
-	return all
-}
-
 // A Scenario holds the conditions of a run other than the program and the machine: the
 // clock of the GPUs and the outcome of dispatch races. The zero value is the median race
 // at the captured clock.

@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -73,5 +75,34 @@ func TestPausesWithoutLaunchesKeepTheirPlace(t *testing.T) {
 	w.Ops[2].Issued = 200_000
 	if known := pl.GapOf(&w.Ops[2], &w.Ops[0], false, true); known != 5_000 {
 		t.Errorf("a gap of %d ns behind a launch that the trace shows, want 5000", known)
+	}
+}
+
+// Copies of a rank in a small trace do not make a job that takes all memory; a large trace
+// may take more.
+func TestTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		spans, ops int
+		refused    bool
+	}{
+		{5000, 700_000, false},
+		{5000, 800_000, true},
+		{40_000, 800_000, false},
+		{1 << 20, 3_000_000, true},
+	} {
+		w := &workload.Workload{World: 8, Run: &trace.Run{Spans: make([]trace.Span, c.spans)}}
+		err := w.Affordable(c.ops, simulated)
+		var large *workload.TooLargeError
+		if errors.As(err, &large) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if c.refused && (large.Bytes <= large.Most || large.Ops != c.ops || large.Ranks != 8) {
+			t.Errorf("%+v: %+v", c, *large)
+		}
+	}
+	w := &workload.Workload{World: 1, Run: &trace.Run{}, Ops: make([]workload.Op, 800_000)}
+	var large *workload.TooLargeError
+	if _, err := NewPlanner(w, machine.Machine{GPUs: 1}, Scenario{}); !errors.As(err, &large) {
+		t.Errorf("a plan of 800,000 operations of an empty trace: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -24,64 +23,6 @@ func (pl *Planner) Serve(none string, ok func(*workload.Pair) (serves bool, why 
 	})
 	if len(pl.Pairs) == 0 {
 		return none
-	}
-	return ""
-}
-
-// NoLinks is the reason why nothing can be sent between GPUs of a node; "" if it can.
-func (pl *Planner) NoLinks() string {
-	if pl.Machine.Fabric.Egress.Value > 0 {
-		return ""
-	}
-	return "machine " + pl.Machine.Name + " has no links between GPUs"
-}
-
-// NotByTile is the reason why parts of a pair's data cannot be sent, or used, one by one: sums of
-// the rows of a token (sumsExperts), ranks that cut what is summed into other tiles, or an operation
-// between the pair's two; "" if they can.
-func (pl *Planner) NotByTile(p *workload.Pair) string {
-	if no := cmp.Or(pl.sumsExperts(p), pl.otherTiles(p)); no != "" {
-		return no
-	}
-	return pl.Between(p, func(*workload.Op) bool { return false })
-}
-
-// otherTiles is NotByTile of a sum whose parts are not the same on all ranks.
-func (pl *Planner) otherTiles(p *workload.Pair) string {
-	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
-		return ""
-	}
-	c, a := &pl.Workload.Collectives[p.Collective], &pl.Workload.Ops[p.First[0]]
-	if c.Op != trace.AllReduce && c.Op != trace.ReduceScatter {
-		return ""
-	}
-	for _, id := range p.First[1:] {
-		if b := &pl.Workload.Ops[id]; b.Tiling.Tiles != a.Tiling.Tiles || b.Tiling.WGs != a.Tiling.WGs || b.Footprint != a.Footprint {
-			return fmt.Sprintf("ranks %d and %d cut %s before the %s into other tiles or workgroups: parts of the sum would not match",
-				a.Rank, b.Rank, trace.Short(a.Name), c.Op)
-		}
-	}
-	return ""
-}
-
-// Between is NotByTile of operations between a pair's two for which can is false.
-func (pl *Planner) Between(p *workload.Pair, can func(*workload.Op) bool) string {
-	for k := range p.First {
-		if name := pl.opBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]], can); name != "" {
-			return trace.Short(name) + " lies between compute and communication, and works on the whole"
-		}
-	}
-	return ""
-}
-
-// opBetween is the name of the first kernel or copy, other than a fill and those that may, between two
-// operations on the stream of either.
-func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) string {
-	for id := a.ID + 1; id < b.ID; id++ {
-		op := &pl.Workload.Ops[id]
-		if (op.Queue == a.Queue || op.Queue == b.Queue) && op.Collective < 0 && !pl.Workload.IsFill(op) && !but(op) {
-			return op.Name
-		}
 	}
 	return ""
 }

@@ -13,7 +13,7 @@
 //	host.go         what a launch costs the host, with or without a profiler; issue.go, the stream of a rank's host
 //	rank.go         the streams of a GPU while they are written
 //	gaps.go         the pause before an operation; blocked.go, what collectives that wait add to it
-//	write.go        one operation, or a pair in sequence; tiles.go, a pair in one notation of tiles, sets and movers
+//	write.go        one operation; tiles.go, a pair in one notation of tiles, sets and movers
 //	kernels.go      kernels of compute, by workgroup; streaming.go, those that memory bounds, and parts of kernels
 //	collective.go   kernels of collectives, by channel; carrier.go, what moves their bytes
 //	race.go         which of two kernels is dispatched first where that varies
@@ -32,7 +32,6 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -68,8 +67,8 @@ type Strategy struct {
 	// It returns the workload itself if there is nothing to change.
 	Rebuild func(w *workload.Workload, m machine.Machine, v Values) *workload.Workload
 
-	// Plan selects the pairs that the strategy serves (Planner.Take) and returns the function
-	// that writes them, or the reason, in one line, why it does not apply.
+	// Plan selects the pairs that the strategy serves (Planner.Take) and returns the function that writes them, nil if their
+	// operations keep their places, or the reason, in one line, why it does not apply.
 	Plan func(pl *Planner, v Values) (emit Emitter, why string)
 }
 
@@ -88,47 +87,38 @@ const (
 // An Emitter writes the operations of a pair on one rank.
 type Emitter func(r *Rank, p *Pair)
 
-// Begin returns the planner of a workload with the pairs that the strategy serves, and what writes them; nil: it serves
-// none. It returns a NotApplicable error if the strategy does not apply. Package schedule has the planner write.
-func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, Emitter, error) {
+// Begin returns the planner of a workload with the pairs that the strategy serves. It returns a NotApplicable error if the
+// strategy does not apply. Package schedule has the planner write.
+func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, error) {
 	if len(w.Slow) > 0 && e.replaces(v) {
 		s := &w.Slow[0]
-		return nil, nil, &NotApplicable{e.Name, fmt.Sprintf("no prediction: %s takes %.0f times the law of %s here, and nothing tells whether another kernel would too",
-			s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
+		return nil, &NotApplicable{e.Name, fmt.Sprintf("no prediction: %s takes %.0f times the law of %s here, and nothing tells "+
+			"whether another kernel would too", s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
 	}
 	if e.Rebuild != nil {
 		w = e.Rebuild(w, m, v)
 	}
 	pl, err := NewPlanner(w, m, sc)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	emit, why := e.Plan(pl, v)
 	if why != "" {
-		return nil, nil, &NotApplicable{e.Name, why}
+		return nil, &NotApplicable{e.Name, why}
+	}
+	for i := range pl.Pairs {
+		if p := &pl.Pairs[i]; p.Settings == nil {
+			p.Emit = emit
+		}
 	}
 	pl.pool()
-	return pl, emit, nil
-}
-
-// TooManyFlags is the reason why the program that was written cannot be simulated, or "".
-func (pl *Planner) TooManyFlags() string {
-	n, world := pl.Program.Flags.Len(), pl.Workload.World
-	if n <= mostFlags {
-		return ""
-	}
-	ranks := max(1, int(float64(world)*math.Sqrt(mostFlags/float64(n))))
-	return fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, world, ranks)
+	return pl, nil
 }
 
 // replaces reports whether another kernel than the captured one moves the bytes of collectives.
 func (e *Strategy) replaces(v Values) bool {
 	return e.Replaces || slices.ContainsFunc(e.Params, func(p Param) bool { return p.Replaces && v[p.Name] != p.Default })
 }
-
-// mostFlags bounds the flags of a program, of which one takes about 100 bytes: where every rank has
-// one for each of its peers, a large job has many.
-const mostFlags = 1 << 24
 
 // A Param is one parameter of a strategy.
 type Param struct {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/overlapse/overlapse/replay/cost"
@@ -182,16 +181,6 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 		e := pl.Laws().Kernel([]*workload.Op{op}, cost.Part{K: k, Of: n, Weights: true})
 		return pl.whole(&e.Op)
 	})
-}
-
-// sumsExperts is the reason why tiles of a pair's GEMM cannot be sent as they are computed: each
-// row that is sent is the sum of the rows of a token, which lie in tiles of different experts
-// (rule V23); "" if they can.
-func (pl *Planner) sumsExperts(p *workload.Pair) string {
-	if p.Experts <= 1 || p.Direction != workload.ComputeThenCollective {
-		return ""
-	}
-	return fmt.Sprintf("what is sent are sums of %d rows each of %s, which lie in different tiles", p.Experts, trace.Short(pl.Workload.Ops[p.First[0]].Name))
 }
 
 // MidPart is the k-th of n parts of an operation between the two of a pair.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // NCCL's model, by hand: of two Hopper GPUs without multicast the workgroups that reach the links' rate; of eight the two that
@@ -13,10 +14,7 @@ import (
 func TestSymmetricKernel(t *testing.T) {
 	const gib = 1 << 30
 	load := func(name string, gpus int) machine.Machine {
-		m, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(name))(t)
 		return m.Resize(gpus)
 	}
 	for _, c := range []struct {

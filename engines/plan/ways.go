@@ -90,7 +90,9 @@ func readWays() map[string][]Way {
 	for i, row := range rows[1:] {
 		w := Way{With: row[1], Effort: Effort(row[5]), Library: row[6], Says: row[8], Line: row[9], Note: row[10]}
 		w.Native, w.Even, w.Own = row[4] == "native", row[4] == "even", row[4] == "own"
+		w.Saved, w.Loaded = row[4] == "saved", row[4] == "loaded"
 		w.Change = map[string]int{"fewer": -1, "more": 1}[row[4]]
+		w.Nodes = map[string]int{"node": -1, "nodes": 1}[row[4]]
 		for name := range strings.FieldsSeq(row[2]) {
 			op, ok := trace.ParseCollectiveOp(name)
 			if !ok {
@@ -142,7 +144,10 @@ type Way struct {
 	Native  bool                 `json:"-"`                 // for a program without PyTorch
 	Own     bool                 `json:"-"`                 // for a program whose trace names the library
 	Even    bool                 `json:"-"`                 // of all-to-alls for those of equal parts: others are messages
+	Saved   bool                 `json:"-"`                 // for copies that bring saved tensors back in the backward pass
+	Loaded  bool                 `json:"-"`                 // for other copies
 	Change  int                  `json:"-"`                 // of channels: -1 fewer than captured, 1 more; 0: either
+	Nodes   int                  `json:"-"`                 // -1 for ranks of one node, 1 for ranks of several; 0: either
 }
 
 // A Target is what a strategy is to change.
@@ -159,6 +164,8 @@ type Target struct {
 	Overlapped []trace.CollectiveOp // as of Changes
 	OwnGroup   bool                 // as of Planner
 	Uneven     bool                 // the program gives the parts of an all-to-all by size
+	Saved      bool                 // copies bring back tensors that the forward pass copied to the host
+	Nodes      []trace.CollectiveOp // collectives of which some has ranks of several nodes
 }
 
 // How returns the ways to get what a selection predicts on a target, and the effort of all
@@ -279,6 +286,8 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library) ||
 		slices.Contains(t.Absent, w.Library)
 	other = other || w.Even && t.Uneven && op == trace.AllToAll || w.Own && w.Library != t.Framework
+	other = other || w.Saved && !t.Saved || w.Loaded && t.Saved
+	other = other || w.Nodes != 0 && w.Nodes > 0 != slices.Contains(t.Nodes, op)
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }

@@ -10,52 +10,13 @@ import (
 // WithCollective selects the pairs of compute and communication.
 func WithCollective(p *workload.Pair) bool { return p.Collective >= 0 }
 
-// WriteInSequence writes a pair as two operations with an event between them, what lies between in its place. channels are those of
-// the collective, programs the persistent workgroups of the compute; 0: as captured.
-func (r *Rank) WriteInSequence(p *Pair, channels, programs int) {
-	pl := r.Planner
-	first, second := r.ops(p)
-	compute, comm := r.Split(p)
-	ops := []*workload.Op{first}
-	for _, id := range p.Between[r.ID] {
-		ops = append(ops, &pl.Workload.Ops[id])
-	}
-	r.BeginPair(p)
-	for _, op := range append(ops, second) {
-		s := r.Stream(op.Queue)
-		gap := r.WaitUntilReady(s, op, r.Dependencies(p, op))
-		c := pl.CommandOf(op)
-		switch op {
-		case comm:
-			c = LaunchOf(op, pl.communication(op, channels))
-		case compute:
-			gap = r.WriteFills(s, p.FillsBefore[r.ID], gap)
-			if programs > 0 {
-				c = pl.Persistent(op, programs)
-			}
-		}
-		s.Launch(gap, c)
-		r.WriteTail(s, op)
-		r.Written(s, op)
-	}
-	r.EndPair()
-}
-
-// Persistent is the kernel of an operation with so many persistent workgroups; as captured if it has none.
-func (pl *Planner) Persistent(op *workload.Op, programs int) program.Command {
-	if !op.Tiling.Persistent {
-		return pl.CommandOf(op)
-	}
-	return LaunchOf(op, pl.AsLaunched(op, pl.WithPrograms(op, pl.GridOf(op, op.DurAlone()), programs)))
-}
-
 // communication is the kernel of a collective that keeps its place: beside the compute that ran beside it (rule L5).
-func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel {
+func (pl *Planner) communication(op *workload.Op) *program.Kernel {
 	var runners []workload.CoRun
 	if iso, row := pl.Workload.Isolation, int(op.Collective); iso != nil && row < len(iso.CoRunners) {
 		runners = iso.CoRunners[row]
 	}
-	return pl.Regrouped(op, &pl.Workload.Collectives[op.Collective], channels, runners)
+	return pl.Regrouped(op, &pl.Workload.Collectives[op.Collective], 0, runners)
 }
 
 // replaces reports whether a kernel of the strategy's replaces that of a collective.

@@ -53,7 +53,7 @@ var Bulk = plan.Strategy{
 		if why := pl.SetCarrier(v); why != "" {
 			return nil, why
 		}
-		pl.Graph = v["graph"] == "on"
+		pl.Graph, pl.Programs = v["graph"] == "on", v.Int("programs")
 		if pl.Only == nil {
 			if !pl.OnlyPairs() {
 				pl.Pairs = pl.Pairs[:others] // it schedules all collectives
@@ -63,7 +63,8 @@ var Bulk = plan.Strategy{
 		if name := ofStep(v); name != "" {
 			return nil, name + " changes the whole step, not some of its pairs"
 		}
-		return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, v.Int("channels"), v.Int("programs")) }, "" // the rest stays as captured
+		pl.Channels = v.Int("channels")
+		return nil, ""
 	},
 }
 

@@ -171,7 +171,7 @@ func boundByLanes(pl *plan.Planner) (why string) {
 }
 
 func copiesToPeers(pl *plan.Planner) bool {
-	return slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Kind == trace.Copy && pl.Communicates(&op) })
+	return slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Kind == trace.Copy && communicates(pl, &op) })
 }
 
 // iterationOf is by op the iteration that it belongs to, a collective to the

@@ -74,8 +74,7 @@ var Multistream = plan.Strategy{
 			return moved
 		}
 		n := v.Int("interleave")
-		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })
-		if n < 2 || n > mostBatches || trains || tooFewTokens(w, n) != "" || !w.Serves() && chainsOf(w) > 1 {
+		if n < 2 || n > mostBatches || w.Trains() || tooFewTokens(w, n) != "" || !w.Serves() && chainsOf(w) > 1 {
 			return w
 		}
 		return edit.Batch(w, m, 1, 1, n)
@@ -182,7 +181,7 @@ func independent(pl *plan.Planner) string {
 		return "no compute kernel followed by a collective was found"
 	case len(pl.Pairs) < 2:
 		return "a single pair has no next iteration to run alongside"
-	case slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
+	case pl.Workload.Trains():
 		return "an iteration is a training step, and the next one needs its gradients"
 	case n == 0:
 		return "iterations are not marked in the trace, so nothing says that they are independent"

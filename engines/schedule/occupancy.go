@@ -49,7 +49,7 @@ func (o occupancy) note(pl *plan.Planner, p *plan.Pair, v plan.Values) {
 	gpu := &pl.Machine.GPU
 	compute, comm := &pl.Workload.Ops[p.First[0]], &pl.Workload.Ops[p.Second[0]]
 	g := shaped(pl, compute, o)
-	slots := int(gpu.CUs.Value) * pl.Laws().Residents(g.Footprint)
+	slots := pl.Laws().Slots(g.Footprint)
 	channel := pl.ChannelFootprint(comm)
 	fits := float64(g.Footprint.Shared*pl.Laws().Residents(g.Footprint)+channel.Shared)+float64(pl.Laws().Residents(g.Footprint)+1)*gpu.SharedSpare.Value <= gpu.Shared.Value
 	if v["priority"] == "on" && g.WGs <= slots {
@@ -88,7 +88,7 @@ func shaped(pl *plan.Planner, op *workload.Op, o occupancy) plan.Grid {
 		return pl.GridOf(op, op.DurAlone())
 	}
 	g := pl.ApartGrid(op, max(op.Tiling.Tiles, op.Tiling.WGs))
-	if n := machine.CeilDiv(g.WGs, plan.MaxWaves*int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint)); n > 1 { // n of them, one after another, count as one
+	if n := machine.CeilDiv(g.WGs, plan.MaxWaves*pl.Laws().Slots(op.Footprint)); n > 1 { // n of them, one after another, count as one
 		g.WGs, g.Time, g.Read, g.Write = machine.CeilDiv(g.WGs, n), g.Time*trace.Time(n), g.Read*float64(n), g.Write*float64(n)
 	}
 	if o.shared > 0 {
@@ -108,7 +108,7 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 	if g.Tiles > 0 {
 		return pl.WithPrograms(op, g, min(blocks, g.WGs))
 	}
-	slots := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
+	slots := min(g.WGs, pl.Laws().Slots(g.Footprint))
 	g.Time = trace.Time(float64(g.Time)*pl.Laws().TileOn(op, min(blocks, slots), slots, false) + 0.5)
 	g.Tiles, g.WGs, g.Owned = g.WGs, blocks, -1
 	return g
@@ -118,7 +118,7 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 // counts as one workgroup that has it to itself.
 func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 	cus := int(pl.Machine.GPU.CUs.Value)
-	per := min(pl.Laws().Residents(g.Footprint), machine.CeilDiv(g.WGs, cus))
+	per := pl.Laws().Together(g.Footprint, g.WGs)
 	tiles, wgs := max(g.Tiles, g.WGs), min(g.WGs, cus*per)
 	if g.Tiles == 0 {
 		g.Owned = 0

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/scripttest"
 )
 
@@ -139,9 +140,6 @@ func serving(w *workload.Workload, batch workload.Batch) *workload.Workload {
 
 func number(t testing.TB, text string) int {
 	t.Helper()
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Have(strconv.Atoi(text))(t)
 	return n
 }

@@ -304,7 +304,7 @@ func (s *step) needOf(it *item) {
 		}
 	}
 	if s.loop { // no later iteration uses what the collective of a pair brings
-		it.waits = slices.DeleteFunc(it.waits, func(x *exchange) bool { return s.pl.Replaced[x.members[0].op.ID] })
+		it.waits = slices.DeleteFunc(it.waits, func(x *exchange) bool { return s.pl.Replaced[x.members[0].op.ID] > 0 })
 	}
 	slices.SortFunc(it.waits, func(a, b *exchange) int { return cmp.Compare(a.index, b.index) })
 	it.waits = slices.Compact(it.waits)

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -86,10 +87,7 @@ const layers = `
 // A larger batch and back is the captured one, for what is in proportion to it.
 func TestBatched(t *testing.T) {
 	m := plantest.H200(t, 2)
-	w, err := engines.Isolate(serving(plantest.Step(t, 2, layers), workload.Batch{Phase: workload.Prefill, Tokens: 32}), m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(engines.Isolate(serving(plantest.Step(t, 2, layers), workload.Batch{Phase: workload.Prefill, Tokens: 32}), m, nil))(t)
 	last := trace.Time(0)
 	for _, eighths := range []int{1, 4, 8, 16, 64} {
 		b := edit.Batch(w, m, eighths, 8, 1)

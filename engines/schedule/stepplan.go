@@ -21,6 +21,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -58,23 +59,22 @@ type stepOptions struct {
 	keep   bool // every collective keeps its place
 	loop   bool // iterations do not depend on each other
 	pipe   *pipelinePlan
-	pairs  plan.Emitter // writes the pairs that a strategy serves; nil: it serves none
 }
 
 // Planned plans a strategy and returns the planner after it has written the program. It also holds the races of the
 // program and the profile lookups. It returns a NotApplicable error if the strategy does not apply.
 func Planned(e plan.Strategy, w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) (*plan.Planner, error) {
-	pl, pairs, err := e.Begin(w, m, v, sc)
+	pl, err := e.Begin(w, m, v, sc)
 	if err != nil {
 		return nil, err
 	}
 	if pl.WriteRank == nil { // what no pair replaces keeps its place
-		if why := planStep(pl, stepOptions{keep: true, pairs: pairs}); why != "" {
+		if why := planStep(pl, stepOptions{keep: true}); why != "" {
 			return nil, &plan.NotApplicable{Strategy: e.Name, Why: why}
 		}
 	}
 	pl.Write()
-	if why := pl.TooManyFlags(); why != "" {
+	if why := tooManyFlags(pl); why != "" {
 		return nil, &plan.NotApplicable{Strategy: e.Name, Why: why}
 	}
 	return pl, nil
@@ -306,3 +306,17 @@ func (l limits) of(c *workload.Collective) int {
 	}
 	return cmp.Or(kind, l.all)
 }
+
+// tooManyFlags is the reason why the program that was written cannot be simulated, or "".
+func tooManyFlags(pl *plan.Planner) string {
+	n, world := pl.Program.Flags.Len(), pl.Workload.World
+	if n <= mostFlags {
+		return ""
+	}
+	ranks := max(1, int(float64(world)*math.Sqrt(mostFlags/float64(n))))
+	return fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, world, ranks)
+}
+
+// mostFlags bounds the flags of a program, of which one takes about 100 bytes: where every rank has
+// one for each of its peers, a large job has many.
+const mostFlags = 1 << 24

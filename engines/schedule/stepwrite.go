@@ -17,6 +17,7 @@ type stepWriter struct {
 	priority bool          // of the collectives' streams
 	leaves   occupancy     // of compute that it fits; the others stay as captured
 	ran      []plan.Queued // by op of the ranks that are written
+	own      plan.Settings // of operations of no pair, or of one that the strategy is not limited to
 }
 
 // write has the planner write the step instead of the captured schedule.
@@ -39,11 +40,8 @@ func (sw *stepWriter) write() {
 		}
 	}
 	sw.ran = make([]plan.Queued, len(sw.w.Ops))
-	own := sw.pl.Settings // also where the strategy is limited to some pairs
-	sw.pl.WriteRank = func(r *plan.Rank) {
-		sw.pl.Settings = own
-		sw.rank(r)
-	}
+	sw.own = sw.pl.Settings
+	sw.pl.WriteRank = sw.rank
 	if sw.pl.Measured && !sw.w.Unprofiled && !sw.pl.Graph && sw.w.Origins == nil { // at the captured pace
 		return
 	}
@@ -106,6 +104,7 @@ func (sw *stepWriter) rank(r *plan.Rank) {
 	plan.FindQueued(sw.w, sw.w.Ranks[r.ID], sw.ran)
 	rw.findDelays()
 	sw.walk(r.ID, rw.item, rw.exchange)
+	sw.pl.Settings = sw.own
 }
 
 func (x *exchange) member(rank int) *member {
@@ -152,24 +151,36 @@ func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.T
 // it does not wait for that one as a whole.
 func (rw *rankWriter) ranBeside(op, dep *workload.Op) bool { return rw.inPlace() && dep.End > op.Start }
 
-// pair has the strategy write the pair that begins with an operation. It reports whether the operation belongs to a pair, which
-// the strategy writes.
+// pair sets the settings of an operation, and has the strategy write the pair that begins with it. It reports whether the
+// strategy writes the operation.
 func (rw *rankWriter) pair(op *workload.Op) bool {
-	if rw.pairs == nil {
+	rw.pl.Settings = rw.own
+	i := rw.pl.Replaced[op.ID]
+	if i == 0 || i > len(rw.pl.Pairs) { // a schedule of the whole step has taken pairs, and serves none
 		return false
 	}
-	i, begins := rw.pl.First[op.ID]
-	if !begins {
-		return rw.pl.Replaced[op.ID]
+	p := &rw.pl.Pairs[i-1]
+	if p.Settings != nil {
+		rw.pl.Settings = *p.Settings
 	}
-	for _, op := range rw.WritePair(&rw.pl.Pairs[i], rw.pairs) {
+	if _, begins := rw.pl.First[op.ID]; begins && p.Emit != nil {
+		p.Emit(rw.Rank, p)
+		for _, link := range p.Links() {
+			rw.paired(link)
+		}
+	}
+	return p.Emit != nil
+}
+
+// paired notes where the operations of a pair ended that a strategy has written.
+func (rw *rankWriter) paired(p *plan.Pair) {
+	for _, op := range rw.ReplacedOps(p) {
 		if op.Collective < 0 {
 			rw.items[rw.ID][rw.at[op.ID]].end = rw.pl.Where(op)
 		} else {
 			rw.carriers[op.Collective][0].member(rw.ID).end = rw.pl.Where(op)
 		}
 	}
-	return true
 }
 
 // item writes a kernel or copy of compute.
@@ -195,8 +206,8 @@ func (rw *rankWriter) item(it *item) {
 		gap = min(gap, rw.pl.EventGap(op)) // pauses of the captured pipeline are none of the planned one
 	}
 	command := rw.commandOfItem(it)
-	if n := rw.values.Int("programs"); n > 0 && op.Tiling.Persistent {
-		command = rw.pl.Persistent(op, n)
+	if n := rw.pl.Programs; n > 0 && op.Tiling.Persistent {
+		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, rw.pl.WithPrograms(op, rw.pl.GridOf(op, op.DurAlone()), n)))
 	}
 	if rw.leaves != (occupancy{}) && op.Kind == trace.Compute && rw.leaves.refuses(rw.pl, op) == "" {
 		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, shaped(rw.pl, op, rw.leaves)))
@@ -247,7 +258,7 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 	}
 	it.end = plan.Point{On: s, At: len(s.Commands)}
 	switch {
-	case rw.pl.Communicates(it.op):
+	case communicates(rw.pl, it.op):
 		rw.last, rw.copy = nil, it
 	case it.op.Kind == trace.Compute:
 		rw.last = append(slices.DeleteFunc(rw.last, func(x *item) bool { return x.end.On == s }), it)
@@ -257,7 +268,7 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 // separate makes a stream wait, in a serial schedule, so that an operation does not run alongside
 // communication or, if it communicates, alongside anything.
 func (rw *rankWriter) separate(s *plan.Stream, op *workload.Op) (event bool) {
-	comm := rw.pl.Communicates(op)
+	comm := communicates(rw.pl, op)
 	if !rw.serial || op.Kind == trace.Copy && !comm {
 		return false
 	}
@@ -341,7 +352,8 @@ func (rw *rankWriter) exchange(x *exchange) {
 	rw.AwaitUnseen(s, m.op, x.coll)
 	command := rw.pl.CommandOf(m.op)
 	if !rw.pl.Measured {
-		command = plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, rw.channels.of(x.coll)), m.runners))
+		channels := rw.leaves.channels(rw.pl, m.op, cmp.Or(rw.channels.of(x.coll), rw.pl.Channels))
+		command = plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, channels, m.runners))
 	}
 	s.Launch(gap, command)
 	rw.WriteTail(s, m.op)
@@ -390,4 +402,14 @@ func (rw *rankWriter) waitForAll(s, own *plan.Stream, m *member) (event bool) {
 		event = rw.waitForLine(s, m) || event
 	}
 	return event
+}
+
+// communicates reports whether an operation moves bytes between ranks, as defined by
+// package overlap.
+func communicates(pl *plan.Planner, op *workload.Op) bool {
+	if op.Kind != trace.Copy {
+		return op.Collective >= 0 || op.Kind == trace.Collective
+	}
+	c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span])
+	return c != nil && c.Dir == trace.PeerToPeer
 }

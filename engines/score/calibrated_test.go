@@ -48,13 +48,10 @@ func TestCalibratedByOneCapture(t *testing.T) {
 		var checks []Check
 		for _, name := range []string{"h200x2-sixth", "h200x2-seventh"} {
 			s := set(name)
-			found, err := predictRows(s.Rows, Inputs{
+			found := must.Have(predictRows(s.Rows, Inputs{
 				Machine: func(row dataset.Row) (machine.Machine, error) { return c.m.Sized(row.World) },
 				Trace:   func(r dataset.Row) (*trace.Run, error) { return format.Open(d.Path(s, r.Trace), format.Options{}) },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			checks = append(checks, found...)
 		}
 		var all, loops Score

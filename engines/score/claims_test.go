@@ -96,12 +96,9 @@ func TestMeasureOfNothing(t *testing.T) {
 	point := func(workload, measure string) Point {
 		return Point{As: count, Experiment: Experiment{Workload: workload, Strategy: "bulk", Measure: measure, With: map[string]any{"iterations": 1}}}
 	}
-	claims, err := Claims(embedded.Workloads(), []Claim{{Points: []Point{
+	claims := must.Have(Claims(embedded.Workloads(), []Claim{{Points: []Point{
 		point("cusync-gpt3-mlp.yaml", "bus"), point("all-reduce.yaml", "waves.first"), point("all-reduce.yaml", "bus"),
-	}}}, nil, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}}, nil, nil, nil, nil))(t)
 	for i, p := range claims[0].Points {
 		if want := i < 2; strings.Contains(p.Why, "nothing to read "+p.Measure+" off") != want || (p.Here == 0) != want {
 			t.Errorf("%s of %s: %v, %q", p.Measure, p.Workload, p.Here, p.Why)
@@ -126,12 +123,9 @@ func TestTunedAndLoop(t *testing.T) {
 		e.Loop = loop
 		return Point{As: speedup, Experiment: e}
 	}
-	results, err := Claims(embedded.Workloads(), []Claim{{Points: []Point{
+	results := must.Have(Claims(embedded.Workloads(), []Claim{{Points: []Point{
 		point(on, "ideal", ""), point(on, "bulk|ideal", ""), point(on, "ideal|bulk", ""), point(gemms, "", ""), point(gemms, "", gemms.Strategy),
-	}}}, nil, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}}, nil, nil, nil, nil))(t)
 	p := results[0].Points
 	if p[0].Here < 1.01 || p[1].Here != p[0].Here || p[2].Here != p[0].Here {
 		t.Errorf("ideal %v, the best of it and bulk %v and %v", p[0].Here, p[1].Here, p[2].Here)

@@ -28,7 +28,7 @@ differ by more than 5 %%) are not scored.
 Sets are blind (measured after the predictions were fixed; no rule was changed for their errors), develop (rules were changed after
 looking at them) or calibrate (profiles are read off them; nothing is predicted). No predicted time is fitted to rows of
 strategies; only the probability of being faster is, below (rule E8).
-`, 100*engines.RunsDiffer)
+`, 100*runsDiffer)
 	var predicted, benchmarks []SetResult
 	for _, split := range []dataset.Split{dataset.Blind, dataset.Develop} {
 		for _, r := range results {

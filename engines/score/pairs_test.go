@@ -36,15 +36,12 @@ func TestCapturesOfOneJobAgree(t *testing.T) {
 	jobs := []string{"ddp_hf_llama", "ddp_tv_resnet50", "fsdp1_hf_llama"}
 	rows = slices.DeleteFunc(rows, func(r dataset.Row) bool { return !slices.Contains(jobs, r.Workload.Name) })
 	m := must.Have(machine.Load("h200"))(t)
-	checks, err := predictRows(rows, Inputs{
+	checks := must.Have(predictRows(rows, Inputs{
 		Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 		Trace: func(r dataset.Row) (*trace.Run, error) {
 			return format.Open(filepath.Join(folder, r.Trace), format.Options{})
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	found := map[way]*Check{}
 	for i := range checks {
 		if c := &checks[i]; c.Why == "" {

@@ -45,10 +45,7 @@ func TestFourFromTwo(t *testing.T) {
 		}
 		machines := func(r dataset.Row) (machine.Machine, error) { return plantest.H200(t, r.World), nil }
 		predict := func(path func(dataset.Row) string) []Check {
-			checks, err := predictRows(rows, Inputs{Machine: machines, Trace: func(r dataset.Row) (*trace.Run, error) { return format.Open(path(r), format.Options{}) }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			checks := must.Have(predictRows(rows, Inputs{Machine: machines, Trace: func(r dataset.Row) (*trace.Run, error) { return format.Open(path(r), format.Options{}) }}))(t)
 			return checks
 		}
 		of2, of4 := predict(func(r dataset.Row) string { return two[perRank(r)] }), predict(func(r dataset.Row) string { return d.Path(s, r.Trace) })

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -16,7 +15,7 @@ func TestRepeat(t *testing.T) {
 	few, many := plantest.MoeDown, plantest.MoeDown
 	few.Steps, many.Steps = 3, 9
 	m := plantest.H200(t, few.Ranks)
-	w := edit.Repeat(few.Build(t), many.Steps)
+	w := repeat(few.Build(t), many.Steps)
 	if _, n := workload.IterationsOf(w); n != many.Steps {
 		t.Fatalf("%d iterations, want %d", n, many.Steps)
 	}
@@ -30,7 +29,7 @@ func TestRepeat(t *testing.T) {
 		t.Errorf("residual %+v of %d ops", r, len(w.Ops))
 	}
 	same := few.Build(t)
-	if edit.Repeat(same, 2) != same {
+	if repeat(same, 2) != same {
 		t.Error("a workload with enough iterations was rebuilt")
 	}
 }
@@ -46,7 +45,7 @@ func TestRepeatFlow(t *testing.T) {
 			w.Flow[i] = append(w.Flow[i], workload.Edge{Op: d.Op, Kind: workload.ReadAfterWrite})
 		}
 	}
-	w = edit.Repeat(w, 6)
+	w = repeat(w, 6)
 	for i := range w.Ops {
 		var want []workload.Edge
 		for _, d := range w.Ops[i].After {
@@ -70,7 +69,7 @@ func repeatedAfter(t *testing.T, change func(op *workload.Op)) *workload.Workloa
 			change(&w.Ops[i])
 		}
 	}
-	return edit.Repeat(w, 6)
+	return repeat(w, 6)
 }
 
 // Ranks keep the distances of the last captured iteration, whatever their own distances from the one before.

@@ -19,6 +19,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // sameProgram has the names of the step's programs on two H100 and on two H200.
@@ -32,12 +33,10 @@ var sameProgram = map[string]string{
 func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Check {
 	on, err := machine.Load(from)
 	other, err2 := machine.Load(to)
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, err2))
 	checks := make([]Check, len(rows))
 	groups := groupRows(rows)
-	if err := guard.Each(len(groups), func(at int) error {
+	must.Do(t, guard.Each(len(groups), func(at int) error {
 		g := rowGroup{lifted: map[string]*workload.Workload{}}
 		for _, i := range groups[at] {
 			r := &rows[i]
@@ -64,9 +63,7 @@ func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Che
 			checks[i] = g.check(*r, m)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	compareRows(checks)
 	return checks
 }

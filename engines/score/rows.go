@@ -215,7 +215,7 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	lift.GuessSizes(w, &m)
 	if w.World < row.World {
 		w, err = t.grown(row, w, m, given)
-	} else if again := edit.Repeat(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
+	} else if again := repeat(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
 		return w, nil // split into batches first
 	} else {
 		w, err = engines.Isolate(again, m, nil)
@@ -284,7 +284,7 @@ func (c *Check) predict(t *rowGroup, m machine.Machine) error {
 	if t := row.Params.Tokens; len(t) == 2 {
 		w = edit.Batch(edit.WithTokens(w, t[0]), m, int(t[1]), int(t[0]), 1)
 	}
-	if w, err = engines.Isolate(edit.Repeat(w, row.Params.Iterations), m, nil); err != nil {
+	if w, err = engines.Isolate(repeat(w, row.Params.Iterations), m, nil); err != nil {
 		return err
 	}
 	out, err := engines.Run(w, m, s, sc, replay.Options{})

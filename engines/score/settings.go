@@ -2,6 +2,8 @@ package score
 
 import (
 	"fmt"
+	"iter"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +16,7 @@ import (
 // RowName is a row's strategy with its settings.
 func RowName(row dataset.Row) string {
 	text := row.Strategy
-	for name, value := range row.Params.Text() {
+	for name, value := range settingText(&row.Params.Settings) {
 		_, err := strconv.ParseFloat(value, 64)
 		switch {
 		case name == "graph" && row.Workload.Kind != "step":
@@ -50,7 +52,7 @@ func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, error) {
 	if row.Workload.Framework == "fsdp" && has("keep_gathered") { // rows leave out what is off
 		set["keep_gathered"] = "off"
 	}
-	for name, value := range row.Params.Text() {
+	for name, value := range settingText(&row.Params.Settings) {
 		stands, renamed := e.Rows[name+"="+value]
 		if !renamed {
 			stands, renamed = e.Rows[name]
@@ -69,4 +71,20 @@ func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, error) {
 	}
 	v, err := e.Values(set)
 	return plan.Selection{Strategy: e, Values: v}, err
+}
+
+// settingText is the settings by name, as text: a number, a word or "on". Those that are left out or off are not among them.
+func settingText(s *dataset.Settings) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for f, v := range reflect.ValueOf(s).Elem().Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			value := fmt.Sprint(v)
+			if v.Kind() == reflect.Bool {
+				value = "on"
+			}
+			if !v.IsZero() && !yield(name, value) {
+				return
+			}
+		}
+	}
 }

@@ -8,14 +8,12 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine/dataset"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What strategies say was run on hardware is what the dataset's rows have, no less and no more.
 func TestMeasuredIsWhatRowsHave(t *testing.T) {
-	d, err := dataset.Open(samples + "/measurements")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(dataset.Open(samples + "/measurements"))(t)
 	ran := map[string]bool{
 		"onesided impl=auto": true, "onesided gemm=auto": true, // of captures: pull, and chunks
 		"bulk carrier=dma": true, "multistream carrier=dma": true, // of pairs of captures, of which no row asks: FSDP2 on H200, GEMMs on MI300X

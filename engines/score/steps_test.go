@@ -49,7 +49,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 				return first[program] != r.Workload.Name
 			})
 			m := must.Have(machine.Load(c.profile))(t)
-			checks, err := predictRows(rows, Inputs{
+			checks := must.Have(predictRows(rows, Inputs{
 				Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 				Trace: func(r dataset.Row) (*trace.Run, error) {
 					alone, err := bare(t, filepath.Join(folder, r.Trace))
@@ -62,10 +62,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 					}
 					return run, err
 				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			s := stepsOf(checks)
 			t.Logf("%d of %d rows; errors %.1f and %.1f %%, of changes %.1f and %.1f points; signs %d of %d",
 				len(s.errs), s.rows, 100*quantile(s.errs, .5), 100*quantile(s.errs, .9), 100*quantile(s.changes, .5), 100*quantile(s.changes, .9), s.right, s.over)

@@ -162,7 +162,7 @@ func leaveBeside(pl *plan.Planner) {
 				for _, op := range t.beside {
 					delete(pl.Replaced, op.ID)
 				}
-				l.Between[a.Rank] = slices.DeleteFunc(l.Between[a.Rank], func(id int32) bool { return !pl.Replaced[id] })
+				l.Between[a.Rank] = slices.DeleteFunc(l.Between[a.Rank], func(id int32) bool { return pl.Replaced[id] == 0 })
 				if len(t.fused) == 0 {
 					continue
 				}
@@ -176,7 +176,7 @@ func leaveBeside(pl *plan.Planner) {
 				s.pairs, s.kernels, s.bytes = s.pairs+1, len(t.fused), s.bytes+fusionOf(pl.Workload, a, b, t).saved
 				for _, op := range t.fused {
 					s.took += op.DurAlone()
-					pl.NeverRun(plan.FusedBuild(op))
+					pl.NeverRun(noFusedBuild(op))
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why stri
 		return nil, why
 	}
 	if n > 1 { // what arrives in parts is put together behind them; sums and messages stay in place
-		pl.Staged(from, trace.AllReduce, trace.SendRecv)
+		stageFrom(pl, from, trace.AllReduce, trace.SendRecv)
 	}
 	switch v["variant"] {
 	case "waves":
@@ -140,7 +140,7 @@ func join(pl *plan.Planner, p, second *plan.Pair) {
 		for id := a + 1; id < b; id++ {
 			if op := &pl.Workload.Ops[id]; op.Queue == queue && op.Collective < 0 && !slices.Contains(second.FillsBefore[rank], id) {
 				joined.OpsBefore[rank] = append(joined.OpsBefore[rank], id)
-				pl.Replaced[id] = true
+				pl.Replaced[id] = p.Index + 1
 			}
 		}
 	}

@@ -31,6 +31,7 @@ type slicing struct {
 	wgs    int     // persistent workgroups of a GPU, whole clusters
 	bytes  float64 // size of a vector
 	aware  bool
+	quiet  bool             // slices have no flags (rule U17)
 	joined machine.Topology // of the ranks
 	done   [][]program.Flag // by rank index and computed slice: vectors finished
 	ready  [][]program.Flag // by rank index, then source·slices + slice: the slice has arrived
@@ -50,7 +51,10 @@ const (
 // it cannot. op is the lookup or its backward.
 func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, slots int, v plan.Values) (d *slicing, why string) {
 	n := len(p.First)
-	d = &slicing{ranks: pl.RanksOf(p.Coll), size: v.Int("slice"), each: machine.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
+	d = &slicing{
+		ranks: pl.RanksOf(p.Coll), size: v.Int("slice"), each: machine.CeilDiv(op.Tiling.Tiles, n),
+		aware: v["order"] == "aware", quiet: v["fence"] == "quiet",
+	}
 	if d.size == 0 {
 		d.size = defaultSlice
 		for 2*d.size <= slots && n*(n-1)*machine.CeilDiv(d.each, d.size) > mostSlices {
@@ -150,9 +154,32 @@ func vary(pl *plan.Planner, mean trace.Time, vector int) trace.Time {
 	return trace.Time(float64(mean)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(vector))) + 0.5)
 }
 
-// putSlice appends the put of a slice and of its flag, in the workgroup that finished it (rule U9).
+// putSlice appends the put of a slice and of its flag, if it has one, in the workgroup that finished it (rule U9).
 func putSlice(pl *plan.Planner, buf []program.Phase, to int32, bytes float64, ready program.Flag) []program.Phase {
 	return append(buf, plan.Pause(pl.Machine.Launch.NetworkCall.Value), plan.PutTo(to, bytes, ready))
+}
+
+// quieting are kernels that put slices without flags: of each, the workgroup that ends last waits until all puts of its
+// GPU have arrived and been acknowledged (SC'24 section III-A: quiet, rule U17). Puts to one GPU arrive in
+// order, so an empty one behind them tells.
+func quieting(pl *plan.Planner, ranks []int32, kernel func(op *workload.Op) *program.Kernel) func(op *workload.Op) *program.Kernel {
+	ended := pl.FlagOfEach(ranks, "workgroups of rank %d that have put their slices")
+	arrived := pl.FlagOfEach(ranks, "GPUs at which all puts of rank %d have arrived")
+	return func(op *workload.Op) *program.Kernel {
+		k, me := kernel(op), slices.Index(ranks, int32(op.Rank))
+		k.Epilogue = func(_ int, buf []program.Phase) []program.Phase {
+			last, puts := plan.Signal(ended[me], ""), int64(0)
+			last.Last = int64(k.WGs)
+			buf = append(buf, last, plan.Pause(pl.Machine.Launch.NetworkCall.Value))
+			for _, to := range plan.Around(len(ranks), me+1, 1) {
+				if pl.Machine.Node(int(ranks[to])) != pl.Machine.Node(op.Rank) {
+					buf, puts = append(buf, plan.PutTo(ranks[to], 0, arrived[me])), puts+1
+				}
+			}
+			return append(buf, plan.Await(arrived[me], puts), plan.Pause(pl.Machine.Network.Latency.Value))
+		}
+		return k
+	}
 }
 
 // leaveOutReorders adds to the pairs the kernels that reorder the output of an embedding's
@@ -164,9 +191,9 @@ func leaveOutReorders(pl *plan.Planner, pairs []plan.Pair) {
 			continue
 		}
 		for _, id := range p.Second {
-			if op := reorders(pl, &pl.Workload.Ops[id]); op != nil && !pl.Replaced[op.ID] {
+			if op := reorders(pl, &pl.Workload.Ops[id]); op != nil && pl.Replaced[op.ID] == 0 {
 				p.Dropped[op.Rank] = append(p.Dropped[op.Rank], op.ID)
-				pl.Replaced[op.ID] = true
+				pl.Replaced[op.ID] = p.Index + 1
 			}
 		}
 	}
@@ -223,16 +250,29 @@ func (d *slicing) slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair) 
 		done.Last = int64(x.size)
 		ready := d.ready[x.peer][me*d.slices+x.slice]
 		to, from := int(d.ranks[x.peer]), op.Rank
+		near := pl.Machine.Node(to) == pl.Machine.Node(from)
+		if near && to != from { // every thread stores its own result
+			work.Write = 0
+			buf = append(buf, work, pl.StoreTo(int32(to), d.bytes, machine.ToAll))
+		}
 		switch {
+		case d.quiet && to == from:
+			return append(buf, work)
+		case d.quiet && near:
+			return buf
+		case d.quiet:
+			ready = program.NoFlag
 		case to == from:
 			return append(buf, work, done, plan.Signal(ready, "slice ready"))
-		case pl.Machine.Node(to) == pl.Machine.Node(from): // within a node every thread stores its own result
-			work.Write = 0
-			return append(buf, work, pl.StoreTo(int32(to), d.bytes, machine.ToAll), pl.Fence(), done, plan.Signal(ready, "flag"))
+		case near:
+			return append(buf, pl.Fence(), done, plan.Signal(ready, "flag"))
 		}
 		return putSlice(pl, append(buf, work, done), int32(to), float64(x.size)*d.bytes, ready)
 	})
 	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
+	if d.quiet {
+		return k
+	}
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
 		for i, n := wg, len(d.ready[me]); i < n; i += d.wgs { // from its own slices on, as on every rank
 			buf = append(buf, plan.Await(d.ready[me][(me*d.slices+i)%n], 1))
@@ -250,7 +290,7 @@ func vectorTime(pl *plan.Planner, op *workload.Op, wgs int) trace.Time {
 	if pl.Workload.Run.Estimated != "" {                                         // of the kernel with waves
 		return plan.Duration((op.Read+op.Write)/float64(op.Tiling.Tiles)*float64(wgs)/pl.Laws().Rate(op, wgs, true)) + done
 	}
-	slots := min(op.Tiling.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
+	slots := min(op.Tiling.Tiles, pl.Laws().Slots(op.Footprint))
 	one := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.Tiles)
 	return trace.Time(one*pl.Laws().TileOn(op, wgs, slots, true)+0.5) + done
 }

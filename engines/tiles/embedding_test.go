@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -21,10 +22,7 @@ func TestFigure11(t *testing.T) {
 	w, m := plantest.SampleOperator(t, "sc24-embedding-a2a-2nodes")
 	out := enginetest.Detailed(t, w, m, "fused", map[string]string{"slice": "16"}, replay.Options{Ranks: []int{0}, Tiles: 1 << 15})
 	run := out.Result.Run
-	fig, err := layout.Figure11(layout.View{Run: run}, layout.Figure{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fig := must.Have(layout.Figure11(layout.View{Run: run}, layout.Figure{}))(t)
 	var clusters [][]layout.Row
 	for _, row := range fig.Rows {
 		switch row.Kind {

@@ -34,7 +34,9 @@ const (
 // servesExperts reports whether the kernels between a pair's two can be part of its kernels:
 // permutations in front of a GEMM that reads rows through an index, sums behind one.
 func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
-	scatters := p.Direction == workload.ComputeThenCollective
+	scatters, coll := p.Direction == workload.ComputeThenCollective, &t.pl.Workload.Collectives[p.Collective]
+	cluster, _ := t.pl.Cluster(t.pl.RanksOf(coll), 0)
+	beside, cus := t.alongside(p, float64(coll.Bytes)/float64(len(p.First)), cluster), int(t.pl.Machine.GPU.CUs.Value)
 	can := workload.MovesRows
 	if scatters {
 		can = workload.SumsRows
@@ -44,12 +46,13 @@ func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
 		return false, "gemm=chunks sends what a GEMM makes, not sums over the experts of a token"
 	case scatters && t.impl != "auto" && t.impl != "push":
 		return false, fmt.Sprintf("impl=%s sends what a GEMM makes; sums over the experts of a token are stored by the kernel that adds: impl=push", t.impl)
-	case scatters && t.blocksOf(p) >= int(t.pl.Machine.GPU.CUs.Value):
-		return false, fmt.Sprintf("blocks=%d leaves the GEMM none of %.0f compute units", t.blocksOf(p), t.pl.Machine.GPU.CUs.Value)
+	case scatters && beside >= cus:
+		return false, fmt.Sprintf("blocks=%d leaves the GEMM none of %d compute units: %d workgroups run alongside",
+			t.blocksOf(p), cus, beside)
 	case t.gemm == "chunks":
 		can = func(*workload.Op) bool { return false }
 	}
-	why = t.pl.Between(p, can)
+	why = nothingBetween(t.pl, p, can)
 	return why == "", why
 }
 
@@ -105,7 +108,7 @@ func (x *side) beside(ready program.Flag, kernel func(placed program.Flag) *prog
 
 // commKernel is the communication kernel that adds the rows of each token: its workgroups wait
 // for every piece and store it to its peer together or, with the swizzle for a mesh, each
-// begins with another peer.
+// begins with another peer. Between nodes the shards of a node go to the ranks of the own node that add them (rule O15).
 func (x *side) commKernel(seq *sequence, placed program.Flag) *program.Kernel {
 	blocks := x.blocksOf(x.Pair.Pair)
 	bytes, footprint := float64(x.Pair.Coll.Bytes)/float64(x.n*x.cuts*blocks), plan.SweepFootprint
@@ -113,13 +116,22 @@ func (x *side) commKernel(seq *sequence, placed program.Flag) *program.Kernel {
 	return x.pl.CommKernel(x.Comm, plan.Piece{Coll: x.Pair.Coll, Of: 1}, x.Comm.Name, blocks, footprint, func(wg int, buf []program.Phase) []program.Phase {
 		buf = append(buf, plan.Signal(placed, ""))
 		computed := func(unit int) program.Phase { return plan.Await(x.done[x.Me][unit], seq.counts[unit]) }
+		if c := x.nodes; x.across {
+			for d := 1; d <= c.Nodes; d++ {
+				target := (c.Node + d) % c.Nodes
+				for i := range c.Per - 1 {
+					i = 1 + x.begin(i, wg, c.Per-1)
+					to := c.At(0, i)
+					buf = x.storeTo(to, bytes, x.partial[to][target], append(buf, computed(c.At(d, i))))
+				}
+				buf = append(buf, computed(c.At(d, 0)), x.store(x.Me, bytes), plan.Signal(x.partial[x.Me][target], ""))
+			}
+			return buf
+		}
 		for c := range x.cuts {
 			for i := range x.n - 1 {
-				if x.swizzle == "mesh" {
-					i = (i + wg) % (x.n - 1)
-				}
-				to := (x.Me + 1 + i) % x.n
-				buf = x.storeTo(to, bytes, x.Me, append(buf, computed(to*x.cuts+c)))
+				to := (x.Me + 1 + x.begin(i, wg, x.n-1)) % x.n
+				buf = x.storeTo(to, bytes, x.arrived[to][x.Me], append(buf, computed(to*x.cuts+c)))
 			}
 		}
 		for c := range x.cuts {
@@ -129,7 +141,15 @@ func (x *side) commKernel(seq *sequence, placed program.Flag) *program.Kernel {
 	})
 }
 
+// begin is the place among so many peers of the i-th that a workgroup stores to.
+func (t *operator) begin(i, wg, peers int) int {
+	if t.swizzle == "mesh" {
+		return (i + wg) % peers
+	}
+	return i
+}
+
 // storeTo stores a part of a shard into a peer's buffer once that is free, and signals behind a fence.
-func (x *side) storeTo(to int, bytes float64, shard int, buf []program.Phase) []program.Phase {
-	return append(buf, plan.Await(x.free[to], 1), x.store(to, bytes), x.pl.Fence(), plan.Signal(x.arrived[to][shard], ""))
+func (x *side) storeTo(to int, bytes float64, arrived program.Flag, buf []program.Phase) []program.Phase {
+	return append(buf, plan.Await(x.free[to], 1), x.store(to, bytes), x.pl.Fence(), plan.Signal(arrived, ""))
 }

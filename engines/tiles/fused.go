@@ -27,7 +27,7 @@ import (
 )
 
 // Fused is one persistent kernel per GPU that stores its tiles directly into the peers'
-// output (SC'24 section III, rules U1, U2 and U4).
+// output, or put them to other nodes (SC'24 section III, rules U1 to U5, U17 and U18).
 var Fused = plan.Strategy{
 	Name:    "fused",
 	Plainly: "one fused kernel",
@@ -48,7 +48,11 @@ var Fused = plan.Strategy{
 			Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit",
 			Measured: []string{plan.AnyNumber},
 		},
-		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers"},
+		{
+			Name: "fence", Default: "peer", Choices: []string{"peer", "phase", "quiet"},
+			Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all " +
+				"peers; quiet: an all-to-all's slices have no flags, each GPU waits once until its puts have arrived, then all ranks meet",
+		},
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
@@ -64,12 +68,12 @@ func joinChains(w *workload.Workload, m machine.Machine, _ plan.Values) *workloa
 }
 
 func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
-	if why := pl.NoLinks(); why != "" {
+	if why := noLinks(pl); why != "" {
 		return nil, why
 	}
 	others := len(pl.Pairs) // pairs of other strategies in a mix
 	why = pl.Serve("no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found", func(p *workload.Pair) (bool, string) {
-		return fuses(pl, p)
+		return fuses(pl, p, v)
 	})
 	if why != "" {
 		return nil, why
@@ -78,12 +82,12 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 	leaveOutReorders(pl, pl.Pairs[others:])
 	kernels := map[int]func(op *workload.Op) *program.Kernel{} // by index of pair
 	barred := map[int]bool{}                                   // likewise: all ranks meet behind the kernel
-	came := map[int][][]program.Flag{}                         // likewise, by rank and source: tiles put or stored to the rank
+	quiet := v["fence"] == "quiet"
 	for i := others; i < len(pl.Pairs); i++ {
 		p := &pl.Pairs[i]
 		op := &pl.Workload.Ops[p.First[0]]
 		if p.Joins > 1 {
-			pl.NeverRun(plan.FusedBuild(op))
+			pl.NeverRun(noFusedBuild(op))
 			pl.Note("several embeddings: one kernel over all tables, as FBGEMM's table-batched lookups")
 		}
 		gradient := p.Direction == workload.CollectiveThenCompute
@@ -106,27 +110,30 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 				kernels[i] = func(op *workload.Op) *program.Kernel { return d.gradientKernel(pl, op, p) }
 			}
 		case p.Coll.Op == trace.AllToAll:
-			if barred[i] = !apart; apart {
+			if apart {
 				pl.NeverRun("tiles that are put to another node were never run on hardware")
+			}
+			var came [][]program.Flag // by rank and source: tiles put or stored to the rank
+			if barred[i] = !apart; apart && !quiet {
 				ranks := pl.RanksOf(p.Coll)
-				came[i] = pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, from int) string {
+				came = pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, from int) string {
 					return fmt.Sprintf("tiles of rank %d on rank %d", ranks[from], rank)
 				})
 			}
-			kernels[i] = func(op *workload.Op) *program.Kernel { return fusedKernel(pl, op, p, came[i], v) }
+			kernels[i] = func(op *workload.Op) *program.Kernel { return fusedKernel(pl, op, p, came, v) }
 		default:
 			d := newReduction(pl, p, v)
 			kernels[i] = func(op *workload.Op) *program.Kernel { return d.kernel(pl, op, p) }
+		}
+		if apart && quiet {
+			barred[i], kernels[i] = true, quieting(pl, pl.RanksOf(p.Coll), kernels[i])
 		}
 	}
 	return func(r *plan.Rank, p *plan.Pair) {
 		compute, _ := r.Split(p)
 		r.WriteAsOne(p, kernels[p.Index](compute), func(s *plan.Stream) {
 			if barred[p.Index] { // others wait for their peers' stores themselves
-				r.Barrier(s, pl.Arrived(p.Coll), len(p.First))
-			}
-			if came[p.Index] != nil {
-				awaitTiles(pl, s, p, int32(compute.Rank), came[p.Index], v["order"] == "aware")
+				barrier(r, s, pl.Arrived(p.Coll), len(p.First))
 			}
 		})
 	}, ""
@@ -134,17 +141,20 @@ func planFused(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) 
 
 // fuses reports whether the strategy serves a pair; why is the reason if the operation matches but
 // something is missing.
-func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
+func fuses(pl *plan.Planner, p *workload.Pair, v plan.Values) (ok bool, why string) {
+	quiet := v["fence"] == "quiet"
 	switch {
+	case p.Collective >= 0 && servesGradient(pl, p) && quiet:
+		return false, "fence=quiet is for what a kernel sends: a backward waits for each slice that it adds (fence=peer)"
 	case p.Collective >= 0 && servesGradient(pl, p):
 		return true, ""
 	case p.Direction != workload.ComputeThenCollective || p.Collective < 0:
 		return false, ""
 	}
 	switch op, first := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]; {
-	case acrossNodes(pl, p) && op != trace.AllToAll:
-		return false, fmt.Sprintf(
-			"the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (parts of an all-to-all are put)", op)
+	case op != trace.AllToAll && quiet:
+		return false, fmt.Sprintf("fence=quiet is for an all-to-all: owners of the tiles of the %s wait for each peer's partial results "+
+			"(fence=peer or phase)", op)
 	case op != trace.AllToAll:
 		return reduces(pl, p)
 	case first.Tiling.Tiles < len(p.First):
@@ -207,30 +217,42 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, came [][]progr
 		case at == me:
 			return append(buf, work, plan.StoreAt(to, payload))
 		case pl.Machine.Node(int(to)) != pl.Machine.Node(op.Rank):
-			return putSlice(pl, append(buf, work, plan.StoreAt(int32(op.Rank), payload)), to, payload, came[at][me])
+			ready := program.NoFlag
+			if came != nil {
+				ready = came[at][me]
+			}
+			return putSlice(pl, append(buf, work, plan.StoreAt(int32(op.Rank), payload)), to, payload, ready)
 		case came != nil:
 			return append(buf, work, pl.StoreTo(to, payload, machine.ToAll), pl.Fence(), plan.Signal(came[at][me], "flag"))
 		}
 		return append(buf, work, stores.of(to, tile))
 	}
+	if came != nil {
+		awaitTiles(pl, k, p, me, came[me], aware)
+	}
 	return k
 }
 
-// awaitTiles holds a rank until the tiles that it owns have come from every other one.
-func awaitTiles(pl *plan.Planner, s *plan.Stream, p *plan.Pair, rank int32, came [][]program.Flag, aware bool) {
+// awaitTiles has each workgroup wait, behind its last tile, for its share of the flags of the tiles that a rank owns, until
+// they have come from every other one.
+func awaitTiles(pl *plan.Planner, k *program.Kernel, p *plan.Pair, me int, came []program.Flag, aware bool) {
 	ranks := pl.RanksOf(p.Coll)
-	me := slices.Index(ranks, rank)
+	counts := make([]int64, len(ranks)) // by rank: its tiles that this one owns
 	for from := range ranks {
 		tiles := pl.TilesOf(&pl.Workload.Ops[p.First[from]]).Tiles
-		owner, count := owners(pl, ranks, from, tiles, aware), int64(0)
+		owner := owners(pl, ranks, from, tiles, aware)
 		for tile := range tiles {
 			if owner(tile) == me {
-				count++
+				counts[from]++
 			}
 		}
-		if from != me {
-			s.Wait(came[me][from], count, fmt.Sprintf("tiles of rank %d", ranks[from]))
+	}
+	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
+		for i := 1 + wg; i < len(ranks); i += k.WGs { // from the next rank on, as on every rank
+			from := (me + i) % len(ranks)
+			buf = append(buf, plan.Await(came[from], counts[from]))
 		}
+		return buf
 	}
 }
 

@@ -40,7 +40,8 @@ func (x *side) gatherNodes(placed program.Flag) *program.Kernel {
 				buf = append(buf, plan.Await(x.arrived[x.Me][which], posts))
 			}
 			for i := 1; i < c.Per; i++ {
-				buf = x.storeTo(c.At(0, i), x.shard/float64(forwards), which, buf)
+				to := c.At(0, i)
+				buf = x.storeTo(to, x.shard/float64(forwards), x.arrived[to][which], buf)
 			}
 		}
 		return buf
@@ -56,19 +57,24 @@ func (x *side) gatherNodes(placed program.Flag) *program.Kernel {
 //	GEMM  |for node q+1   |for node q     |
 //	engine          |l+1|l+2|own|l+1|l+2|own|
 //	stream B                    |add|send....|add|add sums of nodes|
+//
+// Sums over the experts of a token are scattered by the kernel that adds them, of so many workgroups (rule O21).
 func (x *side) scatterNodes(seq *sequence) {
-	c, me, shard := x.nodes, x.Me, x.shard
+	c, me, shard, parts := x.nodes, x.Me, x.shard, int64(x.nodes.Per)
 	a, onB := x.lane(1), x.Added("sums between nodes")
 	onB.Priority = 1
+	if addsRows(x.Pair.Pair) {
+		parts *= int64(x.blocksOf(x.Pair.Pair))
+	}
 	for d := 1; d <= c.Nodes; d++ {
 		target := (c.Node + d) % c.Nodes
-		for i := 1; i <= c.Per; i++ {
+		for i := 1; i <= c.Per && !addsRows(x.Pair.Pair); i++ {
 			which, to := c.At(d, i), c.At(0, i)
 			a.Wait(x.free[to], 1, "buffer")
 			a.Wait(x.done[me][which], seq.counts[which], "computed")
 			x.move(a, me, to, shard, x.partial[to][target])
 		}
-		onB.Wait(x.partial[me][target], int64(c.Per), "partial results")
+		onB.Wait(x.partial[me][target], parts, "partial results")
 		name := fmt.Sprintf("sum of %d partial results", c.Per)
 		switch {
 		case c.Per == 1:
@@ -113,16 +119,26 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 // spares is how many compute units the GEMM leaves to the kernels alongside it.
 func (x *side) spares() int {
 	switch p, c := x.Pair, x.nodes; {
-	case addsRows(p.Pair) && x.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
-		return x.blocksOf(p.Pair) // whose workgroups would never find a free compute unit, or keep the GEMM's from theirs
-	case !x.across:
-		return 0
-	case x.gathers():
+	case x.across && x.gathers():
 		return c.Nodes - 1 + x.forwards(p, c)
-	case c.Per == 1:
-		return 1
+	case x.across, addsRows(p.Pair) && x.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
+		return x.alongside(p.Pair, x.shard, c) // persistent workgroups would keep these kernels from compute units, or wait for them
 	}
-	return x.reducersFor(x.shard, x.nodes) + 1
+	return 0
+}
+
+// alongside is how many workgroups add rows of tokens, add partial results of a node and send sums while a GEMM runs.
+func (t *operator) alongside(p *workload.Pair, shard float64, c plan.Cluster) (workgroups int) {
+	if addsRows(p) {
+		workgroups = t.blocksOf(p)
+	}
+	if c.Nodes > 1 {
+		workgroups++
+	}
+	if c.Nodes > 1 && c.Per > 1 {
+		workgroups += t.reducersFor(shard, c)
+	}
+	return workgroups
 }
 
 // acrossNodes is the reason why the strategy cannot serve a pair whose ranks are on
@@ -134,15 +150,18 @@ func (t *operator) acrossNodes(p *workload.Pair) string {
 	case ok && c.Nodes == 1:
 		return ""
 	case !ok:
-		return fmt.Sprintf("the %s has not equally many ranks of each node", coll.Op)
+		return noCounterparts(coll.Op)
 	case coll.Op == trace.AllToAll:
 		return "an all-to-all between nodes is for impl=ll"
-	case addsRows(p):
-		return "sums over the experts of a token are stored within a node"
 	case t.impl != "auto" && t.impl != "push" || t.gemm == "chunks":
 		return "between nodes shards are put: impl=push, gemm=whole"
 	}
 	return ""
+}
+
+// noCounterparts is the reason why nothing that a node adds, or passes on, can be sent between nodes.
+func noCounterparts(op trace.CollectiveOp) string {
+	return fmt.Sprintf("the %s has not equally many ranks of each node, node by node: each needs a counterpart in every other one", op)
 }
 
 // order lists the shards as a GEMM between nodes takes them: of a gather

@@ -50,7 +50,7 @@ func (x *trackedSide) limit(k *program.Kernel) {
 // burst is the time in which the tiles of a wave, computed at once, write their output, at
 // the memory's rate. The tile's time alone includes it (rule K11).
 func (x *trackedSide) burst(shape plan.Grid, bytes float64) trace.Time {
-	wave := min(max(shape.Tiles, shape.WGs), int(x.pl.Machine.GPU.CUs.Value)*x.pl.Laws().Residents(x.Compute.Footprint))
+	wave := min(max(shape.Tiles, shape.WGs), x.pl.Laws().Slots(x.Compute.Footprint))
 	return plan.Duration(float64(wave) * bytes / x.pl.Machine.GPU.Memory.Value)
 }
 

@@ -170,7 +170,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 		}
 		return nil
 	}
-	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, ""
+	return nil, ""
 }
 
 // asCaptured says that captured all-reduces work in the asked way already; "": none does.
@@ -272,7 +272,7 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 		buf = append(buf, plan.Signal(flags[0], ""), plan.Await(flags[0], int64(n*blocks)), plan.Pause(barrier))
 		for i := range n - 1 { // the next one first
 			load := plan.StoreAt(ranks[(me+1+i)%n], sent)
-			load.Read, load.Time = part, plan.Share(trip.Time*trace.Time(rounds), i, n-1)
+			load.Read, load.Time = part, shareOf(trip.Time*trace.Time(rounds), i, n-1)
 			buf = append(buf, load)
 		}
 		return append(buf, plan.Signal(flags[1], ""), plan.Await(flags[1], int64(n*blocks)), last)

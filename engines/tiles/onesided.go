@@ -70,7 +70,7 @@ const pipelined = "auto|pull|push|store"
 var chunksOps = []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}
 
 func planOnesided(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
-	if why := pl.NoLinks(); why != "" && pl.Machine.Nodes() == 1 {
+	if why := noLinks(pl); why != "" && pl.Machine.Nodes() == 1 {
 		return nil, why
 	}
 	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool {
@@ -91,7 +91,7 @@ func planOnesided(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why strin
 	if why := pl.Serve("no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)", t.pipelines); why != "" {
 		return nil, why
 	}
-	pl.Staged(from) // symmetric memory that peers read or write
+	stageFrom(pl, from) // symmetric memory that peers read or write
 	pl.Graph = v["graph"] == "on"
 	for i := range pl.Pairs {
 		if p := &pl.Pairs[i]; t.gemm == "auto" && !t.inChunks(p) {
@@ -130,11 +130,11 @@ func (t *operator) pipelines(p *workload.Pair) (ok bool, why string) {
 		return false, why
 	}
 	if compute.Tiling.Tiles < len(p.First) {
-		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", trace.Short(compute.Name))
+		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks (give its shape)", trace.Short(compute.Name))
 	}
 	if p.Experts > 1 {
 		return t.servesExperts(p)
 	}
-	why = t.pl.NotByTile(p)
+	why = notByTile(t.pl, p)
 	return why == "", why
 }

@@ -88,13 +88,19 @@ func (x *side) scatter() {
 			return buf
 		}))
 	}
+	if addsRows(x.Pair.Pair) {
+		inputs := x.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", x.ID))
+		x.On.Post(inputs, 1)
+		x.On.Wait(x.beside(inputs, func(placed program.Flag) *program.Kernel { return x.commKernel(seq, placed) },
+			compute), 1, "communication kernel")
+	} else {
+		compute()
+	}
 	switch {
 	case x.across:
-		compute()
 		x.scatterNodes(seq)
 		return
 	case x.impl == "store":
-		compute()
 		away := int64(0) // tiles of the shards of other ranks, each counted for every unit that it touches
 		for u, n := range seq.counts {
 			if u/x.cuts != x.Me {
@@ -102,13 +108,7 @@ func (x *side) scatter() {
 			}
 		}
 		x.On.Wait(x.sent[x.Me], away, "stores")
-	case addsRows(x.Pair.Pair):
-		inputs := x.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", x.ID))
-		x.On.Post(inputs, 1)
-		x.On.Wait(x.beside(inputs, func(placed program.Flag) *program.Kernel { return x.commKernel(seq, placed) },
-			compute), 1, "communication kernel")
-	default:
-		compute()
+	case !addsRows(x.Pair.Pair):
 		x.copyOut(seq)
 	}
 	x.barrier(x.On)

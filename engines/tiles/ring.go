@@ -34,8 +34,8 @@ type ringState struct {
 func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	op, compute := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]
 	switch {
-	case pl.NoLinks() != "":
-		return pl.NoLinks()
+	case noLinks(pl) != "":
+		return noLinks(pl)
 	case len(p.First) < 2:
 		return "the collectives have one rank"
 	case op == trace.AllGather && p.Direction == workload.CollectiveThenCompute:
@@ -48,7 +48,7 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	if compute.Shape.Kind != workload.GEMM {
 		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", trace.Short(compute.Name))
 	}
-	return pl.NotByTile(p)
+	return notByTile(pl, p)
 }
 
 func newRing(pl *plan.Planner, p *plan.Pair) *ringState {

@@ -26,6 +26,7 @@ var _ = flag.Bool("update", false, "rewrite the answers of scripts")
 //	chain up:1024:512 down:512:1024    GEMMs of 512 rows and 20 us: name, columns, sum
 //	conv 256               two convolutions of 3x3 positions of so many channels
 //	through KERNEL         two GEMMs with a kernel between them
+//	held KERNEL            the same; the kernel waits for one of 1 ms on another stream
 //	gather-experts 8192    workload file of so many tokens; "two-streams": the gather on its own; scatter-experts
 //	drop-pairs             no pairs were found
 func TestScripts(t *testing.T) {
@@ -79,6 +80,7 @@ func TestScripts(t *testing.T) {
 			b.W = plantest.Chain{Ranks: 1, Steps: 4, M: 56 * 56 * 12, GEMMs: []plantest.Dense{first, second}}.Build(t)
 		}),
 		"through": set(func(t testing.TB, b *enginetest.Bench, c scripttest.Call) { b.W = through(t, c.Text) }),
+		"held":    set(func(t testing.TB, b *enginetest.Bench, c scripttest.Call) { b.W = held(t, c.Text) }),
 		"gather-experts": set(func(t testing.TB, b *enginetest.Bench, c scripttest.Call) {
 			text := fmt.Sprintf(gatherExperts, number(t, c.Args[0]))
 			if slices.Contains(c.Args, "two-streams") {
@@ -121,19 +123,49 @@ graph:
 // through is two dependent GEMMs with a kernel between them.
 func through(t testing.TB, name string) *workload.Workload {
 	t.Helper()
-	first, second := plantest.Dense{Name: "fc1", N: 4096, K: 1024, Dur: 60_000}, plantest.Dense{Name: "fc2", N: 1024, K: 4096, Dur: 60_000}
-	w := plantest.Chain{Ranks: 1, Steps: 4, M: 1024, GEMMs: []plantest.Dense{first, {Name: name, N: 4096, K: 1, Dur: 10_000, Kind: workload.Elementwise}, second}}.Build(t)
+	return inLoop(t, name)
+}
+
+// held is through behind a kernel on another stream, for which the kernel between the GEMMs waits.
+func held(t testing.TB, name string) *workload.Workload {
+	t.Helper()
+	w := inLoop(t, name, plantest.Dense{Name: "load", N: 128, K: 128, Dur: 1_000_000})
+	var load, before int32 = -1, -1 // the last one of each stream
 	for i := range w.Ops {
-		if w.Ops[i].Name == name {
-			w.Ops[i].Read, w.Ops[i].Write = 2*1024*4096, 2*1024*4096
+		op := &w.Ops[i]
+		last := &before
+		if op.Name == "load" {
+			op.Queue, last = 8, &load
+		}
+		if op.After = nil; *last >= 0 {
+			op.After = []workload.Dep{{Op: *last, Why: workload.StreamOrder}}
+		}
+		if op.Name == name {
+			op.After = append(op.After, workload.Dep{Op: load, Why: workload.HostWait})
+		}
+		*last = op.ID
+	}
+	return w
+}
+
+// inLoop is a loop of fc1 and fc2 with a kernel between them, behind other kernels.
+func inLoop(t testing.TB, name string, others ...plantest.Dense) *workload.Workload {
+	t.Helper()
+	first, second := plantest.Dense{Name: "fc1", N: 4096, K: 1024, Dur: 60_000}, plantest.Dense{Name: "fc2", N: 1024, K: 4096, Dur: 60_000}
+	between := plantest.Dense{Name: name, N: 4096, K: 1, Dur: 10_000, Kind: workload.Elementwise}
+	w := plantest.Chain{Ranks: 1, Steps: 4, M: 1024, GEMMs: append(others, first, between, second)}.Build(t)
+	var pairs []workload.Pair
+	for i := range w.Ops {
+		switch op := &w.Ops[i]; op.Name {
+		case name:
+			op.Read, op.Write = 2*1024*4096, 2*1024*4096
+		case "fc2":
+			p := w.Pairs[0]
+			p.Step, p.First, p.Second = op.Step, []int32{op.ID - 2}, []int32{op.ID}
+			pairs = append(pairs, p)
 		}
 	}
-	for step := range 4 { // fc1 and fc2 of a step
-		p := w.Pairs[2*step]
-		p.Second = w.Pairs[2*step+1].Second
-		w.Pairs[step] = p
-	}
-	w.Pairs = w.Pairs[:4]
+	w.Pairs = pairs
 	return w
 }
 

@@ -182,11 +182,6 @@ func poll(pl *plan.Planner, together int, v plan.Values) program.Phase {
 	return plan.Pause(seconds / float64(together))
 }
 
-// together is how many of a kernel's workgroups share a CU.
-func together(pl *plan.Planner, op *workload.Op, wgs int) int {
-	return max(1, min(pl.Laws().Residents(op.Footprint), machine.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
-}
-
 // needs is the parts that a workgroup of the consumer reads. In a loop over K these are all
 // parts or, if its tile is split along K, those of its share; else those of its own columns.
 func (l *link) needs(col, split, splits int) (lo, hi int) {
@@ -228,12 +223,12 @@ func synchronisedKernel(pl *plan.Planner, s *linked, in, out *link, begun progra
 		g.Time += trace.Time(float64(g.Time) * pl.Machine.GPU.LoopWait.Or(0) * exposed)
 	}
 	k := pl.KernelOf(op, g)
-	if n := together(pl, op, g.WGs); n > 1 && g.Tiles == 0 {
+	if n := pl.Laws().Together(op.Footprint, g.WGs); n > 1 && g.Tiles == 0 {
 		k.Lag, g.Time = endApart, lagging(pl, g, n)
 	}
 	early := firstWeights(pl, op, g, v) // before the first wait
 	tickets, adjacent := v["tickets"] != "off", v["tickets"] == "parts"
-	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs), v)
+	before, inside := roundTrip(pl), poll(pl, pl.Laws().Together(op.Footprint, g.WGs), v)
 	inside.Time = trace.Time(float64(inside.Time) * exposed)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
@@ -346,6 +341,6 @@ func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid, v plan.Values)
 	if v["reorder"] != "on" || op.Shape.Kind != workload.GEMM {
 		return plan.Compute(0, 0, 0)
 	}
-	resident := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
+	resident := min(g.WGs, pl.Laws().Slots(op.Footprint))
 	return plan.Compute(min(g.Time, pl.Laws().Stream(bytes, resident)), bytes, 0)
 }

@@ -49,7 +49,7 @@ func splitAlongK(pl *plan.Planner, op *workload.Op, kept bool) []*program.Kernel
 	}
 	slots := g.WGs // persistent workgroups, one tile at a time
 	if g.Tiles == 0 {
-		slots = int(pl.Machine.GPU.CUs.Value) * pl.Laws().Residents(op.Footprint)
+		slots = pl.Laws().Slots(op.Footprint)
 	}
 	g.Time *= trace.Time(c.Splits) // whole tiles, however the captured kernel split them
 	g.Read, g.Write = g.Read*float64(c.Splits), g.Write*float64(c.Splits)

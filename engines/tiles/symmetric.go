@@ -176,7 +176,7 @@ func (x *side) barrier(s *plan.Stream) {
 	if x.passed == len(x.barriers) {
 		x.barriers = append(x.barriers, x.pl.CommonFlag(x.Ranks, fmt.Sprintf("all ranks at barrier %d", x.passed)))
 	}
-	x.Barrier(s, x.barriers[x.passed], x.n)
+	barrier(x.Side.Rank, s, x.barriers[x.passed], x.n)
 	x.passed++
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -16,10 +17,7 @@ func TestMeasuredVectorsKeepTime(t *testing.T) {
 	run := *w.Run
 	run.Estimated = ""
 	w.Run = &run
-	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pl := must.Have(plan.NewPlanner(w, m, plan.Scenario{}))(t)
 	op := &w.Ops[w.Pairs[0].First[0]]
 	slots := 104 * 8 // of 256 threads
 	want := op.Dur() * trace.Time(slots) / (832 * 16)
@@ -31,7 +29,10 @@ func TestMeasuredVectorsKeepTime(t *testing.T) {
 // With spread peers every tile is computed once, a rank's own tiles last, and
 // neighbouring workgroups begin with different peers.
 func TestSpreadReductionTiles(t *testing.T) {
-	d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: 1023, Parts: 4}, wgs: 64, aware: true, spread: true}
+	d := &reduction{
+		ranks: []int32{0, 1, 2, 3}, nodes: plan.Cluster{Nodes: 1, Per: 4}, owners: plan.Cut{N: 1023, Parts: 4}, wgs: 64,
+		aware: true, spread: true,
+	}
 	for me := range d.ranks {
 		begin := map[int]int{}
 		for wg := range d.wgs {
@@ -60,24 +61,27 @@ func ownersOf(d *reduction, column int) (owners []int) {
 	return owners
 }
 
-// On every rank a workgroup computes the same tiles, each once: the next rank's first,
-// then those of the other peers, then its own.
+// On every rank a workgroup computes the same tiles, each once: those of the next node first and of its own last, of
+// each node those of the next rank first and of its counterpart last.
 func TestReductionTiles(t *testing.T) {
-	for _, tiles := range []int{4, 7, 256, 1023} {
-		for _, wgs := range []int{1, 3, 64, 132} {
-			wgs = min(wgs, tiles)
-			d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: tiles, Parts: 4}, wgs: wgs, aware: true}
-			for me := range d.ranks {
-				for wg := range wgs {
-					got, at := d.turns(me, wg), []int(nil)
-					for _, to := range got {
-						at = append(at, (to-me-1+4)%4)
-					}
-					if !slices.IsSorted(at) {
-						t.Fatalf("%d tiles, %d workgroups: rank %d computes %v for places %v", tiles, wgs, me, got, at)
-					}
-					if slices.Sort(got); !slices.Equal(got, ownersOf(d, wg)) {
-						t.Fatalf("%d tiles, %d workgroups: %d computes tiles of %v, not of %v", tiles, wgs, wg, got, ownersOf(d, wg))
+	for _, nodes := range []plan.Cluster{{Nodes: 1, Per: 4}, {Nodes: 2, Per: 2}, {Nodes: 4, Per: 1}} {
+		for _, tiles := range []int{4, 7, 256, 1023} {
+			for _, wgs := range []int{1, 3, 64, 132} {
+				wgs = min(wgs, tiles)
+				d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: tiles, Parts: 4}, wgs: wgs, aware: true, nodes: nodes}
+				for me := range d.ranks {
+					places := order(d.from(me), false)
+					for wg := range wgs {
+						got, at := d.turns(me, wg), []int(nil)
+						for _, to := range got {
+							at = append(at, slices.Index(places, to))
+						}
+						if places[3] != me || !slices.IsSorted(at) {
+							t.Fatalf("%v, %d tiles, %d workgroups: rank %d computes %v for places %v", nodes, tiles, wgs, me, got, at)
+						}
+						if slices.Sort(got); !slices.Equal(got, ownersOf(d, wg)) {
+							t.Fatalf("%v, %d tiles, %d workgroups: %d computes %v, not %v", nodes, tiles, wgs, wg, got, ownersOf(d, wg))
+						}
 					}
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -262,7 +263,7 @@ type Waves struct {
 func WavesOf(m machine.Machine, first, second *workload.Op) (Waves, bool) {
 	var n [2]float64
 	for i, op := range []*workload.Op{first, second} {
-		slots := m.GPU.CUs.Value * float64(max(1, op.Footprint.Residents(&m.GPU)))
+		slots := float64((&cost.Laws{Machine: &m}).Slots(op.Footprint))
 		if op.Tiling.WGs <= 0 || slots <= 0 {
 			return Waves{}, false
 		}

@@ -58,7 +58,7 @@ var Trigger = plan.Strategy{
 }
 
 func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string) {
-	if why := pl.NoLinks(); why != "" {
+	if why := noLinks(pl); why != "" {
 		return nil, why
 	}
 	why = "no kernel was found before a reduce-scatter, an all-reduce, an all-gather or an all-to-all, and none behind an all-gather"
@@ -123,10 +123,10 @@ func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why 
 		}
 	}
 	if op == trace.AllToAll { // tiles are stored where copies between would put them (rule U1)
-		why = pl.Between(p, func(op *workload.Op) bool { return op.Kind == trace.Copy })
+		why = nothingBetween(pl, p, func(op *workload.Op) bool { return op.Kind == trace.Copy })
 		return why == "", why
 	}
-	why = pl.NotByTile(p)
+	why = notByTile(pl, p)
 	return why == "", why
 }
 

@@ -2,9 +2,13 @@ package tiles_test
 
 import (
 	"math"
+	"strconv"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -78,6 +82,78 @@ func TestTriggerTrafficByCause(t *testing.T) {
 		}
 		if less := 1 - total(after)/total(before); less < 0.1 || less > 0.36 {
 			t.Errorf("%d ranks: %.2f less traffic", ranks, less)
+		}
+	}
+}
+
+// GEMMs of different memory intensity have different thresholds in one program. Each
+// takes as long as with its threshold applied to all.
+func TestTriggerArbitrationOfEachGEMM(t *testing.T) {
+	two := plantest.Scattered
+	two.Steps = 2
+	for _, intensities := range [][]float64{{.9, .6}, {.3, .9}, {.1, .9}} {
+		w, m := two.Build(t), plantest.H200(t, 4)
+		m.GPU.Memory.Value = 400e9
+		for i := range w.Ops {
+			op := &w.Ops[i]
+			op.Read = intensities[op.Step] * m.GPU.Memory.Value * float64(two.Gemm) / 1e9
+		}
+		gemms := func(queue string) []trace.Time {
+			run := enginetest.Outcome(t, w, m, "trigger", map[string]string{"arbitration": "mca", "queue": queue}).Result.Run
+			took := []trace.Time{}
+			for _, s := range run.Spans {
+				if s.Kind == trace.Compute && run.RankOf(s) == 0 && run.NameOf(s) == "gemm_256x128" && run.Lanes[s.Lane].Kind == trace.Queue {
+					took = append(took, s.End-s.Start)
+				}
+			}
+			if len(took) != 2 {
+				t.Fatalf("GEMMs %v, want 2", took)
+			}
+			return took
+		}
+		entries := func(step int) string {
+			pl := plan.Planner{Workload: w, Machine: m}
+			n := tiles.Threshold(tiles.Intensity(&pl, &w.Ops[w.Pairs[step].First[0]]))
+			if n == tiles.Unlimited {
+				return "none"
+			}
+			return strconv.Itoa(n)
+		}
+		got, first, second := gemms("auto"), gemms(entries(0)), gemms(entries(1))
+		if got[0] != first[0] || got[1] != second[1] {
+			t.Errorf("intensities %v: GEMMs take %v; with %s entries %v, with %s %v", intensities, got, entries(0), first, entries(1), second)
+		}
+		if first[0] == second[0] && first[1] == second[1] {
+			t.Errorf("intensities %v: thresholds %s and %s do not matter (%v, %v)", intensities, entries(0), entries(1), first, second)
+		}
+	}
+}
+
+// Writes of a wave come in a burst and triggered transfers read in bursts. A GEMM whose memory
+// writes and adds alike takes its time alone. Bursts of transfers slow it, and compute first prevents
+// that, with the queue of the profile or with the one that is assumed (rule K11).
+func TestTriggerBursts(t *testing.T) {
+	s := plantest.Sublayer{Model: "T-NLG", Name: "FC-2", Hidden: 4256, Tokens: 8 << 10, Share: 4, Ranks: 8}
+	run := func(queue, update float64, arbitration string) (gemm, alone, whole trace.Time) {
+		m := machinetest.Load(t, "t3").Resize(s.Ranks)
+		m.GPU.MemoryQueue.Value, m.GPU.Update.Value = queue, update
+		w, alone, _ := s.Build(t, m)
+		got := enginetest.Outcome(t, w, m, "trigger", map[string]string{"arbitration": arbitration})
+		for _, s := range got.Result.Run.Spans {
+			if s.Kind == trace.Compute && got.Result.Run.Lanes[s.Lane].Kind == trace.Queue {
+				gemm = max(gemm, s.End-s.Start)
+			}
+		}
+		return gemm, alone, got.Time
+	}
+	if first, alone, _ := run(64, 1, "mca"); first > alone*101/100 || first < alone*99/100 {
+		t.Errorf("the GEMM takes %d ns with bursts of writes, %d alone", first, alone)
+	}
+	for _, c := range []struct{ queue, update float64 }{{64, 2}, {0, 0}} {
+		_, _, taken := run(c.queue, c.update, "rr")
+		_, _, limited := run(c.queue, c.update, "mca")
+		if limited >= taken {
+			t.Errorf("queue %v: %d ns with compute first, %d without", c.queue, limited, taken)
 		}
 	}
 }

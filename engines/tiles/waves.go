@@ -26,7 +26,7 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	if p.Direction != workload.ComputeThenCollective {
 		return "variant=waves counts tiles of a GEMM before a collective, and the collectives here come first"
 	}
-	if no := pl.NotByTile(p); no != "" {
+	if no := notByTile(pl, p); no != "" {
 		return no
 	}
 	tiles := pl.Workload.Ops[p.First[0]].Tiling.Tiles
@@ -49,7 +49,7 @@ func groupsOf(pl *plan.Planner, op *workload.Op, n int) groups {
 	if g.Tiles > 0 {
 		g.WGs, g.Tiles, g.Owned = g.Tiles, 0, 0
 	}
-	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
+	wave := min(g.WGs, pl.Laws().Slots(g.Footprint))
 	g.size = min(g.WGs, machine.CeilDiv(machine.CeilDiv(g.WGs, wave), n)*wave)
 	g.n = machine.CeilDiv(g.WGs, g.size)
 	g.counted = pl.Program.NewFlags(g.n, fmt.Sprintf("tiles of %s on rank %d in group", op.Name, op.Rank))

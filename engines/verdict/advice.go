@@ -31,7 +31,7 @@ func AdviceOn(w *workload.Workload, captured, out engines.Outcome) Advice {
 	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 {
 		changed.Workload = w
 	}
-	changed.Ops = out.Selection.Of(changed.Ops)
+	changed.Ops = setFor(out.Selection, changed.Ops)
 	a := Advice{
 		Exposed: [2]int64{int64(TimesOf(w, captured).Exposed()), int64(TimesOf(w, out).Exposed())},
 		Memory:  out.Memory.Bytes,
@@ -55,7 +55,39 @@ func HowTo(w *workload.Workload, out engines.Outcome) ([]plan.Way, plan.Effort) 
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
 	t.Uneven = slices.ContainsFunc(w.Run.Comms, func(c trace.Comm) bool { return c.Op == trace.AllToAll && c.Sent > 0 })
+	t.Saved = bringsBack(w)
+	for _, c := range w.Collectives {
+		node := func(id int32) int { return out.Machine.Node(w.Ops[id].Rank) }
+		apart := slices.ContainsFunc(c.Members, func(id int32) bool { return node(id) != node(c.Members[0]) })
+		if apart && !slices.Contains(t.Nodes, c.Op) {
+			t.Nodes = append(t.Nodes, c.Op)
+		}
+	}
 	return plan.How(out.Selection, t)
+}
+
+// bringsBack reports whether most of what copies from the host bring are tensors that the backward pass needs and the step copied
+// to the host before.
+func bringsBack(w *workload.Workload) bool {
+	var saved, others int64 // bytes
+	toHost := false
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if op.Kind != trace.Copy {
+			continue
+		}
+		c := w.Run.Copy(w.Run.Spans[op.Span])
+		switch {
+		case c == nil:
+		case c.Dir == trace.DeviceToHost:
+			toHost = true
+		case c.Dir == trace.HostToDevice && op.Backward:
+			saved += c.Bytes
+		case c.Dir == trace.HostToDevice:
+			others += c.Bytes
+		}
+	}
+	return toHost && saved > others
 }
 
 // isNative reports whether nothing in a trace is PyTorch's, nor of a program that XLA compiled.
@@ -226,4 +258,22 @@ func moduleOf(run *trace.Run, id trace.SpanID) string {
 		}
 	}
 	return ""
+}
+
+// setFor are those of the collectives that the settings other than the defaults are for; all if one is for any.
+func setFor(s plan.Selection, ops []trace.CollectiveOp) []trace.CollectiveOp {
+	var of []trace.CollectiveOp
+	for _, p := range s.Strategy.Params {
+		switch v := s.Values[p.Name]; {
+		case v == "" || v == p.Default || !p.Matters(s.Values):
+		case p.Ops == nil:
+			return ops
+		default:
+			of = append(of, p.Ops...)
+		}
+	}
+	if of == nil {
+		return ops
+	}
+	return slices.DeleteFunc(slices.Clone(ops), func(op trace.CollectiveOp) bool { return !slices.Contains(of, op) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -54,18 +55,12 @@ func TestEvidence(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := must.Have(format.Open(filepath.Join("../../samples", c.sample), format.Options{}))(t)
-			w, err := lift.Workload(run, lift.Options{
+			w := must.Have(lift.Workload(run, lift.Options{
 				World:  4,
 				Shapes: map[string]workload.Shape{"gemm_k": {Kind: workload.GEMM, M: 8192, N: 4096, K: 3584, ElemSize: 2}},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			sel := must.Have(engines.ParseSelection(c.strategy))(t)
-			out, err := engines.Run(w, c.m, sel[0], plan.Scenario{}, replay.Options{})
-			if err != nil || out.Result == nil {
-				t.Fatal(err, out.Why)
-			}
+			out := enginetest.Ran(engines.Run(w, c.m, sel[0], plan.Scenario{}, replay.Options{}))(t)
 			if got := EvidenceOf(w, out); got.Poor+2*got.Unproven != c.poor || !strings.Contains(got.Why, c.why) {
 				t.Errorf("%+v, want %d: ...%s...", got, c.poor, c.why)
 			}

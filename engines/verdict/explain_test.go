@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/tiles"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -112,10 +113,7 @@ func TestExplanationsOfWindows(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
 	v := must.Have(tiles.Decompose.Values(nil))(t)
 	explain := func(from, to trace.Time) (Explanation, trace.Time) {
-		out, err := engines.Run(w, m, plan.Selection{Strategy: tiles.Decompose, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
-		if err != nil || out.Result == nil {
-			t.Fatal(err, out.Why)
-		}
+		out := enginetest.Ran(engines.Run(w, m, plan.Selection{Strategy: tiles.Decompose, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to}))(t)
 		return Explain(w, out), out.Result.Makespan
 	}
 	sum := func(into sums, e Explanation) sums {

@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -112,28 +113,74 @@ func pausesIn(w *workload.Workload) (in, shortens string) {
 		return "", ""
 	}
 	half, name, least := (pause.End-pause.Start)/2, "", trace.Infinity
+	isStep := map[string]bool{}
+	for _, step := range w.Steps {
+		isStep[step.Name] = true
+	}
 	for _, s := range w.Run.Spans {
 		in := min(s.End, pause.End) - max(s.Start, pause.Start)
 		if s.Kind.OnDevice() || w.Run.RankOf(s) != rank || in < half || s.Dur() > 2*in || s.Dur() >= least {
 			continue
 		}
-		called := w.Run.Names[s.Name]
-		if !slices.ContainsFunc(w.Steps, func(step workload.Step) bool { return step.Name == called }) {
+		if called := w.Run.Names[s.Name]; !isStep[called] {
 			name, least = called, s.Dur()
 		}
 	}
 	switch { // the ranges of torch.utils.data
 	case name == "":
-		return "", ""
+		return shared(w.Run, rank, pause, isStep), ""
 	case strings.Contains(name, "_SingleProcessDataLoaderIter"):
 		shortens = "; a DataLoader with num_workers above 0 loads beside the step"
 	case strings.Contains(name, "_MultiProcessingDataLoaderIter"):
 		shortens = "; more num_workers of the DataLoader may"
 	}
+	return "the longest mostly in " + cut(name), shortens
+}
+
+// cut is a name of at most 80 characters.
+func cut(name string) string {
 	if r := []rune(name); len(r) > 80 {
-		name = string(r[:79]) + "…"
+		return string(r[:79]) + "…"
 	}
-	return "the longest mostly in " + name, shortens
+	return name
+}
+
+// leastShare is the share of a pause from which a name is told among others.
+const leastShare = 0.1
+
+// shared says which ranges and operators of a rank's host most of a pause passed in, if none alone has half of it, by name: each
+// of at least a tenth of the pause, the three longest together at least half. What passed inside of another one, or beside it on
+// another thread, counts as that one's. "" if there are none.
+func shared(run *trace.Run, rank int, pause overlap.Interval, isStep map[string]bool) string {
+	var inside []trace.Span // more of each than outside
+	for _, s := range run.Spans {
+		in := min(s.End, pause.End) - max(s.Start, pause.Start)
+		if !s.Kind.OnDevice() && in > 0 && 2*in >= s.Dur() && run.RankOf(s) == rank && !isStep[run.Names[s.Name]] {
+			inside = append(inside, s)
+		}
+	}
+	slices.SortStableFunc(inside, func(a, b trace.Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End)) })
+	spent, to := map[string]trace.Time{}, pause.Start
+	for _, s := range inside {
+		if end := min(s.End, pause.End); end > to {
+			spent[run.Names[s.Name]] += end - max(s.Start, to)
+			to = end
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int {
+		return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b))
+	})
+	var told []string
+	sum, whole := trace.Time(0), pause.End-pause.Start
+	for _, name := range names[:min(3, len(names))] {
+		if share := float64(spent[name]) / float64(whole); share >= leastShare {
+			told, sum = append(told, fmt.Sprintf("%s (%.0f %%)", cut(name), 100*share)), sum+spent[name]
+		}
+	}
+	if 2*sum < whole {
+		return ""
+	}
+	return "the longest in " + list(told)
 }
 
 // sayPaused says that devices wait for a host that pauses, once.

@@ -20,10 +20,7 @@ import (
 // rank, 12.0 % stores and 7.1 % tail, which the rows of the files sum up to. Kernels without such workgroups say nothing.
 func TestInside(t *testing.T) {
 	open := func(sample string) *trace.Run {
-		run, err := format.Open("../../samples/"+sample, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(format.Open("../../samples/"+sample, format.Options{}))(t)
 		return run
 	}
 	run := open("moe-down-fused-wg")

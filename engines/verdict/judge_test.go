@@ -26,10 +26,7 @@ func launched(w *workload.Workload) {
 // a change.
 func TestJudge(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	launched(w)
 	after := func(selection string, change float64) engines.Outcome {
 		o := captured
@@ -69,7 +66,7 @@ func TestJudge(t *testing.T) {
 		{"a kernel nobody measured", w, []engines.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "keep the captured schedule: no flag or line of code is predicted to take at least 1 % less; a kernel may (chunks side by side (variant=waves), -50.0 %: not measured on hardware here"},
 		{"a setting nobody measured", w, []engines.Outcome{after("bulk:carrier=cu", -0.5)}, NoClearWinner, "captured", []string{"bulk carrier=cu"}, "keep the captured schedule: NCCL_CTA_POLICY=0 and turn the overlap off, -50.0 %, is not known well enough: not measured on hardware here"},
 		{"the captured schedule in a graph", w, []engines.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, Winner, "captured", nil, "capture the iteration in a CUDA graph: 60.0 ± 4.7 % less"},
-		{"nothing applies", w, []engines.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
+		{"nothing applies", w, []engines.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: fused does not apply to this trace (no pairs)"},
 		{"bulk alone is likely", w, []engines.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "turn the overlap off: 30.0 ± 2.6 % less"},
 		{"bounds do not compete", w, []engines.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "strategy: multistream"},
 		{"an experimental setting does not compete", w, []engines.Outcome{after("multistream:prefetch=1", -0.3), after("multistream", -0.2)}, Winner, "multistream", nil, "multistream prefetch=1, -30.0 %, is experimental: no measurement has such a setting, so it is not recommended"},
@@ -110,10 +107,7 @@ func predicted(w *workload.Workload, captured engines.Outcome, outcomes []engine
 func TestJudgeHostBound(t *testing.T) {
 	s := plantest.Spec{Ranks: 2, Steps: 3, Op: trace.AllReduce, Bytes: 1 << 20, Gemm: 100_000, Comm: 50_000, Channels: 4}
 	w, m := s.Build(t), plantest.H200(t, 2)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	launched(w)
 	v := Verdict{HostBound: true}
 	bulk := captured

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -25,10 +26,7 @@ func climbOne(w *workload.Workload, m machine.Machine, captured engines.Outcome,
 // Experimental settings are tried where they are given, and are no rung.
 func TestNoExperimentalRung(t *testing.T) {
 	w, m := plantest.LiftSample(t, "fsdp-step"), plantest.H200(t, 2)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	const others = ":channels=0:priority=off:bucket_mb=0:interleave=0:buffers=0:sums=captured:scatter_group=captured"
 	for set, rungs := range map[string]int{":keep_gathered=on": 1, ":keep_gathered=on:prefetch=1": 0} {
 		candidates := must.Have(engines.ParseCandidates("multistream" + set + others))(t)
@@ -43,10 +41,7 @@ func TestNoExperimentalRung(t *testing.T) {
 // has the time that it has alone; where it ends no single change is likely.
 func TestClimb(t *testing.T) {
 	w, m := plantest.LiftSample(t, "llama70b-fc2-allreduce"), plantest.H200(t, 4)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	candidates := must.Have(engines.ParseCandidates("bulk,decompose:variant=chunks,multistream"))(t)
 	l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(l.Rungs) == 0 {
@@ -91,10 +86,7 @@ func TestClimb(t *testing.T) {
 // Without a likely change the fastest settings of each strategy are judged.
 func TestClimbNowhere(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	candidates := must.Have(engines.ParseCandidates("bulk,tilesync"))(t)
 	l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(l.Rungs) != 0 || len(l.Last) != 1 || l.Last[0].Expected != l.Tried[0].Expected || l.Strategies[1].Ran != 0 || l.Strategies[1].Why == "" {
@@ -105,10 +97,7 @@ func TestClimbNowhere(t *testing.T) {
 // A candidate that panics is in the tally with its error; the others are tried.
 func TestClimbPastDefects(t *testing.T) {
 	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{}))(t)
 	candidates := must.Have(engines.ParseCandidates("bulk,multistream"))(t)
 	for i := range candidates[1] {
 		candidates[1][i].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, string) { panic("no such tile") }
@@ -123,19 +112,13 @@ func TestClimbPastDefects(t *testing.T) {
 // a whole search does, and counts what it would have tried next.
 func TestClimbWithin(t *testing.T) {
 	w, m := plantest.LiftSample(t, "llama70b-fc2-allreduce"), plantest.H200(t, 4)
-	captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
-	if err != nil || captured.Result == nil {
-		t.Fatal(err, captured.Why)
-	}
+	captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true}))(t)
 	candidates := must.Have(engines.ParseCandidates("bulk,decompose:variant=chunks,multistream"))(t)
 	var ended atomic.Int32
 	over := func(after int32) func() bool { return func() bool { return ended.Load() >= after } }
 	climb := func(over func() bool) Ladder {
 		ended.Store(0)
-		l, err := climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{Like: true}, over, func() { ended.Add(1) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Have(climbOne(w, m, captured, candidates, plan.Scenario{}, replay.Options{Like: true}, over, func() { ended.Add(1) }))(t)
 		return l
 	}
 	none, some, all := climb(over(0)), climb(over(3)), climb(nil)

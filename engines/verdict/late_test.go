@@ -97,10 +97,7 @@ func TestGraphAndUnseenRanks(t *testing.T) {
 	selections := enginetest.MustParse(t, "captured,captured:graph=on")
 	var outs []engines.Outcome
 	for _, s := range selections {
-		out, err := engines.Run(w, m, s, plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
-		if err != nil || out.Result == nil {
-			t.Fatal(err, out.Why)
-		}
+		out := enginetest.Ran(engines.Run(w, m, s, plan.Scenario{Clock: plan.CapturedClock}, replay.Options{}))(t)
 		outs = append(outs, out)
 	}
 	p := Predict(w, outs[0], outs[1])
@@ -159,10 +156,7 @@ func TestLateRank(t *testing.T) {
 			w := must.Have(lift.Workload(made(t, c.cause), lift.Options{Unprofiled: true}))(t)
 			m := must.Have(machine.Load("h200"))(t)
 			m.Clock = machine.Clock{} // no power limit, so that waiting is all that differs
-			captured, err := engines.Run(w, m.Resize(madeRanks), engines.CapturedSelection(), plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			captured := must.Have(engines.Run(w, m.Resize(madeRanks), engines.CapturedSelection(), plan.Scenario{Clock: plan.CapturedClock}, replay.Options{}))(t)
 			late := LateRank(w, captured)
 			if c.want == "" {
 				if late != nil && late.Share >= LeastWaiting {

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -99,5 +100,34 @@ func TestPausesStay(t *testing.T) {
 				t.Errorf("%s, without the profiler %t: the iteration takes %d ns longer for a pause of %d ns inside", sel[i], unprofiled, longer, pause)
 			}
 		}
+	}
+}
+
+// A pause that passed in several operators of the host, of which none has half, names them by their shares; a range around the
+// pause and a step are none of them.
+func TestPauseOfSeveralOperators(t *testing.T) {
+	var b trace.Builder
+	b.AddRank(trace.Rank{World: 1})
+	host := b.Lane(trace.Lane{Kind: trace.HostThread, Peer: trace.None})
+	add := func(parent trace.SpanID, name string, from, to trace.Time) trace.SpanID {
+		return b.Add(trace.Span{Start: from, End: to, Kind: trace.Marker, Attr: trace.None, Parent: parent, Name: b.Intern(name), Lane: host})
+	}
+	step := add(add(trace.None, "train", 0, 20_000), "step", 1000, 2000)
+	add(add(step, "Optimizer.step", 1000, 1400), "aten::_fused_adamw_", 1000, 1390)
+	add(step, "aten::to", 1450, 1500)
+	add(step, "aten::to", 1600, 1850)
+	add(step, "aten::empty", 1900, 1950)
+	b.Add(trace.Span{ // on another thread, inside of no other
+		Start: 1010, End: 1380, Kind: trace.Marker, Attr: trace.None, Parent: trace.None, Name: b.Intern("FSDP::wait"),
+		Lane: b.Lane(trace.Lane{Kind: trace.HostThread, ID: 2, Peer: trace.None}),
+	})
+	run := b.Finish(trace.Options{Name: "host"})
+	pause := overlap.Interval{Start: 1000, End: 2000}
+	const want = "the longest in Optimizer.step (40 %) and aten::to (30 %)"
+	if got := shared(run, 0, pause, map[string]bool{"step": true}); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := shared(run, 0, overlap.Interval{Start: 1000, End: 6000}, map[string]bool{"step": true}); got != "" {
+		t.Errorf("%q of a pause most of which nothing covers", got)
 	}
 }

@@ -34,10 +34,7 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 		run := must.Have(format.Open(c.path, format.Options{}))(t)
 		w := must.Have(lift.Workload(run, lift.Options{Unprofiled: true}))(t)
 		m := plantest.H200(t, w.World)
-		captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
-		if err != nil || captured.Result == nil {
-			t.Fatal(err, captured.Why)
-		}
+		captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true}))(t)
 		claimed := captured
 		claimed.Selection = enginetest.MustParse(t, "multistream:priority=on")[0]
 		claimed.Time = trace.Time(0.8 * float64(captured.Time))
@@ -135,10 +132,7 @@ func TestGainsOnlyOnSlowHosts(t *testing.T) {
 			w.Hosts = append(w.Hosts, h)
 		}
 		m := plantest.H200(t, 2)
-		captured, err := engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
-		if err != nil || captured.Result == nil {
-			t.Fatal(err, captured.Why)
-		}
+		captured := enginetest.Ran(engines.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true}))(t)
 		graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
 		captured.Expected = measuredStep(w, captured) / 2 // the profiler added as much
 		p := Prediction{Outcome: graph, Change: -0.5}

@@ -16,6 +16,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -115,7 +116,7 @@ func judged(w *workload.Workload, captured engines.Outcome, outcomes []Predictio
 	v.boundBy(outcomes)
 	kept := !v.withdraw(w, captured)
 	if kept {
-		v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
+		v.judge(w, captured, v.contenders(outcomes), refusal(outcomes))
 		if !slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.Evidence.profiled }) {
 			at = len(v.Sentences) // the change comes first, unless the slowing decides its sign
 		}
@@ -435,13 +436,24 @@ func baseName(w *workload.Workload) string {
 	return "the captured schedule"
 }
 
-// firstReason is the reason why the first strategy does not apply.
-func firstReason(all []Prediction) string {
+// refusal says which strategies do not apply, with the reason of the first; "": all do.
+func refusal(all []Prediction) string {
+	var names []string
+	first := ""
 	for _, o := range all {
 		overlaps := !slices.Contains([]plan.Kind{plan.Plain, plan.Exact, plan.Bound}, o.Strategy.Kind)
-		if overlaps && o.Why != "" && !strings.HasPrefix(o.Why, "cannot run") {
-			return o.Strategy.Name + ": " + o.Why
+		if overlaps && o.Why != "" && !strings.HasPrefix(o.Why, "cannot run") && !slices.Contains(names, o.Strategy.Name) {
+			names = append(names, o.Strategy.Name)
+			first = cmp.Or(first, o.Why)
 		}
 	}
-	return ""
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("%s does not apply to this trace (%s)", names[0], first)
+	case 2:
+		return fmt.Sprintf("neither %s nor %s applies to this trace (%s: %s)", names[0], names[1], names[0], first)
+	}
+	return fmt.Sprintf("none of %d overlap strategies applies to this trace (%s: %s)", len(names), names[0], first)
 }

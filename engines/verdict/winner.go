@@ -39,10 +39,10 @@ func isCheap(w *workload.Workload, p Prediction) bool {
 
 // judge recommends a likely contender, else the captured schedule: of the fastest and those that cannot be told from
 // it, the one that takes the least work.
-func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []Prediction, why string) {
+func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []Prediction, refused string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
 	v.Confidence = Predict(w, captured, captured).Confidence
-	nothing := v.nothing(w, captured, list, why) // said behind a graph that pays
+	nothing := v.nothing(w, captured, list, refused) // said behind a graph that pays
 	if i := slices.IndexFunc(list, func(c Prediction) bool { return c.likely() }); i >= 0 {
 		v.win(w, captured, list, i)
 	}
@@ -108,7 +108,7 @@ func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []P
 	if last := trace.Percent(faster[len(faster)-1].Change); last != changes {
 		changes = strings.TrimSuffix(changes, " %") + " to " + last
 	}
-	why = ""
+	why := ""
 	if faster[0].Change < needsReason {
 		why = ": " + because(faster[0])
 	}
@@ -122,18 +122,18 @@ func (v *Verdict) judge(w *workload.Workload, captured engines.Outcome, list []P
 }
 
 // nothing says, and notes as the kind of the verdict, that there is nothing to compare; "": there is, or no strategy was selected.
-func (v *Verdict) nothing(w *workload.Workload, captured engines.Outcome, list []Prediction, why string) string {
+func (v *Verdict) nothing(w *workload.Workload, captured engines.Outcome, list []Prediction, refused string) string {
 	if slices.ContainsFunc(list, func(c Prediction) bool { return c.Strategy.Kind != plan.Plain && c.Strategy.Kind != plan.Exact }) {
 		return ""
 	}
 	communicates := len(w.Collectives) > 0
-	if communicates && why == "" && len(list) > 0 { // no other strategy was selected
+	if communicates && refused == "" && len(list) > 0 { // no other strategy was selected
 		return ""
 	}
 	v.Kind = NothingToCompare
 	switch inside := InsideText(w, &captured.Machine); {
-	case communicates && why != "":
-		return fmt.Sprintf("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+	case communicates && refused != "":
+		return "nothing to compare: " + refused
 	case communicates, inside != "": // what communicates inside is said of every trace
 		return ""
 	case w.Opaque():

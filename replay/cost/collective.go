@@ -201,7 +201,7 @@ func (l *Laws) libraryOf(c *workload.Collective) *machine.Library {
 	if len(c.Members) == 0 {
 		return &l.Machine.Library
 	}
-	return l.libraries.Of(&c.Members[0], func() *machine.Library { return l.libraryAmong(c, l.Workload.RanksOf(c)) })
+	return l.libraries.Of(&c.Members[0], func() *machine.Library { return l.libraryAmong(c, ranksOf(l.Workload, c)) })
 }
 
 // libraryAmong is the library for ranks of a collective.
@@ -293,4 +293,13 @@ func (l *Laws) coRunner(op *workload.Op, parts int) machine.CoRunner {
 		return machine.CoRunner{Kind: machine.CoRunTiles}
 	}
 	return machine.CoRunner{Kind: machine.CoRunMemory, Load: load}
+}
+
+// ranksOf are the ranks of a collective, ascending.
+func ranksOf(w *workload.Workload, c *workload.Collective) []int {
+	ranks := make([]int, len(c.Members))
+	for i, id := range c.Members {
+		ranks[i] = w.Ops[id].Rank
+	}
+	return ranks
 }

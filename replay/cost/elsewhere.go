@@ -52,7 +52,7 @@ func (l *Laws) kernelHere(op *workload.Op) *Estimate {
 // factor is the factor on the duration of a kernel or copy whose launch here is another one, and what bounds its time.
 func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of Reason, t roofed) {
 	from, to, took := l.Seen.Machine, l.Machine, seconds(op.DurAlone())
-	ratio, bytes := from.GPU.VectorRatio(&to.GPU), l.through(op.Read, op.Write)
+	ratio, bytes := vectorRatio(&from.GPU, &to.GPU), l.through(op.Read, op.Write)
 	sh := op.Shape
 	if took <= 0 {
 		return 1, byBytes, t
@@ -110,8 +110,7 @@ func (l *Laws) rounds(op *workload.Op, there *workload.Kernel) float64 {
 	if t.Tiles <= 0 || l.Seen.Machine.GPU.CUs.Value < 1 || l.Machine.GPU.CUs.Value < 1 {
 		return ratio
 	}
-	a := int(l.Seen.Machine.GPU.CUs.Value) * max(1, op.Footprint.Residents(&l.Seen.Machine.GPU))
-	b := int(l.Machine.GPU.CUs.Value) * max(1, there.Footprint.Residents(&l.Machine.GPU))
+	a, b := l.Seen.Slots(op.Footprint), l.Slots(there.Footprint)
 	return ratio * float64(machine.CeilDiv(t.Tiles, a)*a) / float64(machine.CeilDiv(t.Tiles, b)*b)
 }
 
@@ -200,7 +199,7 @@ func (l *Laws) roof(took, bytes, ratio float64) (t roofed) {
 // the ratio of the library's times (rule Y5). If the ranks are on several nodes on one side, or only one library's times are
 // recorded, both are those of the tuner's model, whose errors then cancel.
 func (l *Laws) collectiveHere(c *workload.Collective, channels int) (by float64, of Reason) {
-	ranks := l.Workload.RanksOf(c)
+	ranks := ranksOf(l.Workload, c)
 	was := ranks
 	if l.RanksSeen != nil {
 		was = l.RanksSeen(c, ranks)
@@ -218,7 +217,7 @@ func (l *Laws) collectiveHere(c *workload.Collective, channels int) (by float64,
 			return timeOf(m, lib, c.Op, c.Bytes, n, channels)
 		}
 		channels = cmp.Or(channels, lib.ChannelsFor(c.Op, c.Bytes))
-		return max(lib.Expected(c.Op, lib.Spread(n), float64(lib.Runs(c.Op, channels)), float64(max(0, c.Bytes))),
+		return max(lib.Expected(c.Op, n, float64(lib.Runs(c.Op, channels)), float64(max(0, c.Bytes))),
 			onLinks(m, c.Op, c.Bytes, n))
 	}
 	by = took(l.Machine, b, len(ranks), channels) / took(l.Seen.Machine, a, len(was), c.Channels)

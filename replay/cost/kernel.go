@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -110,10 +111,7 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 			return l.guessed(sh, share)
 		}
 		sh.M = max(1, l.Workload.BatchOf(seen).Tokens)
-		sh.N = machine.Side * int64(1+sort.Search(machine.MostSides, func(n int) bool {
-			side := machine.Side * int64(n+1)
-			return l.Machine.Preferred(sh.M, side, side).Seconds >= seconds(seen.DurAlone())
-		}))
+		sh.N = l.Side(seconds(seen.DurAlone()), func(side int64) (m, n, k int64) { return sh.M, side, side })
 		sh.K, sh.Guessed = sh.N, 0
 		return l.guessed(sh, share)
 	})
@@ -161,7 +159,7 @@ func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
 	for tenth := -1.0; tenth <= 1; tenth += 0.25 {
 		around := func(n int64, guessed bool) int64 {
 			if guessed {
-				return max(1, machine.Side*int64(float64(n)*(1+tenth/10)/machine.Side+0.5))
+				return max(1, sideStep*int64(float64(n)*(1+tenth/10)/sideStep+0.5))
 			}
 			return n
 		}
@@ -174,6 +172,20 @@ func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
 		}
 	}
 	return sum / float64(n)
+}
+
+// Sides of GEMMs that are found by their time: steps, and the most of them.
+const (
+	sideStep  = 64
+	mostSides = 1024
+)
+
+// Side is the inverse of the law of the library's GEMMs: the least side, a multiple of sideStep, with which a GEMM of the sizes
+// that of gives takes so many seconds; the largest, if none does.
+func (l *Laws) Side(seconds float64, of func(side int64) (m, n, k int64)) int64 {
+	return sideStep * int64(1+sort.Search(mostSides, func(i int) bool {
+		return l.Machine.Preferred(of(sideStep*int64(i+1))).Seconds >= seconds
+	}))
 }
 
 // compiled reports whether a GEMM's kernel was built for its tile, as Triton's are: another number of rows
@@ -246,7 +258,7 @@ func (l *Laws) shared(seen, asked *workload.Op, share float64) trace.Time {
 	if wgs == 0 || l.keepsGrid(seen) {
 		return nanoseconds(once + busy*share)
 	}
-	slots := gpu.CUs.Value * float64(l.Residents(seen.Footprint))
+	slots := float64(l.Slots(seen.Footprint))
 	rounds := func(wgs float64) float64 { return max(1, wgs/slots) }
 	moving, moves := 0.0, 0.0 // seconds of the bytes: of the whole, of the share
 	if rate := l.rate(seen, min(wgs, slots)); bytes > 0 && rate > 0 {
@@ -270,7 +282,7 @@ func (l *Laws) lastVectors(op *workload.Op, seconds float64) float64 {
 	if sh.Kind != workload.Embedding || op.Tiling.WGs == 0 || op.Footprint.Threads == 0 {
 		return 0
 	}
-	slots := min(op.Tiling.WGs, int(l.Machine.GPU.CUs.Value)*l.Residents(op.Footprint))
+	slots := min(op.Tiling.WGs, l.Slots(op.Footprint))
 	rounds := float64(sh.M) * float64(sh.N) / (float64(slots) * float64(op.Footprint.Threads))
 	return 2 * l.Machine.GPU.GatherSpread.Or(0) * seconds / max(1, rounds)
 }
@@ -354,7 +366,7 @@ func portion[T int | int64](whole T, k, n int) T {
 // burst is the part of its seconds in which its waves write their output, behind their products (rule K11).
 func (l *Laws) Unseen(op *workload.Op) (seconds, burst float64, byMemory bool) {
 	gpu, sh, wgs := &l.Machine.GPU, op.Shape, op.Tiling.WGs
-	bytes, slots := op.Read+op.Write, int(gpu.CUs.Value)*l.Residents(op.Footprint)
+	bytes, slots := op.Read+op.Write, l.Slots(op.Footprint)
 	rate := min(gpu.Memory.Value, gpu.StreamAt(wgs))
 	switch sh.Kind {
 	case workload.GEMM:
@@ -389,3 +401,16 @@ func (l *Laws) Unseen(op *workload.Op) (seconds, burst float64, byMemory bool) {
 	}
 	return seconds, burst, false
 }
+
+// vectorRatio is the rate of vector work on another GPU relative to this one: compute units
+// times clock. Where the clock of one is unknown only the compute units count.
+func vectorRatio(g *machine.GPU, to *machine.GPU) float64 {
+	from, clock := cmp.Or(g.Clock.Value, 1), cmp.Or(to.Clock.Value, 1)
+	if (from >= slowestClock) != (clock >= slowestClock) {
+		from, clock = 1, 1
+	}
+	return to.CUs.Value / g.CUs.Value * clock / from
+}
+
+// slowestClock, in Hz, is between relative clocks and those of GPUs.
+const slowestClock = 1e6

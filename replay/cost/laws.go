@@ -86,6 +86,14 @@ func (m *Memo[K, T]) Of(key K, build func() T) T {
 // Residents is the number of workgroups of a footprint that fit on one CU, at least 1.
 func (l *Laws) Residents(f program.Footprint) int { return max(1, f.Residents(&l.Machine.GPU)) }
 
+// Slots is the number of workgroups of a footprint that a GPU holds at once.
+func (l *Laws) Slots(f program.Footprint) int { return int(l.Machine.GPU.CUs.Value) * l.Residents(f) }
+
+// Together is how many of so many workgroups of a footprint share a CU.
+func (l *Laws) Together(f program.Footprint, wgs int) int {
+	return min(l.Residents(f), max(1, machine.CeilDiv(wgs, int(l.Machine.GPU.CUs.Value))))
+}
+
 // Clustered is machine.GPU.Clustered.
 func (l *Laws) Clustered(size int) float64 {
 	return l.clusters.Of(size, func() float64 { return l.Machine.GPU.Clustered(size) })

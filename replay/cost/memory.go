@@ -84,7 +84,7 @@ func (l *Laws) GEMMReads(op *workload.Op, bypass bool) float64 {
 		return 0
 	}
 	rows, cols := machine.CeilDiv(int(s.M), t.TileM), machine.CeilDiv(int(s.N), t.TileN)
-	wave := min(rows*cols, int(l.Machine.GPU.CUs.Value)*l.Residents(op.Footprint))
+	wave := min(rows*cols, l.Slots(op.Footprint))
 	panels := int64(min(rows, machine.CeilDiv(wave, cols))*t.TileM + min(cols, wave)*t.TileN) // of one wave, in rows of K
 	e := float64(s.ElemSize)
 	inputs := float64((s.M+s.N)*s.K) * e

@@ -12,15 +12,13 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // drawnMachine is a shipped machine.
 func drawnMachine(t *rapid.T, label string) machine.Machine {
-	m, err := machine.Load(rapid.SampledFrom([]string{"h200", "h100", "a100", "mi300x", "b200"}).Draw(t, label))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load(rapid.SampledFrom([]string{"h200", "h100", "a100", "mi300x", "b200"}).Draw(t, label)))(t)
 	return m
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -26,10 +27,7 @@ func TestBalanced(t *testing.T) {
 				}
 			}
 		}
-		x, err := machine.ParseWhatIf(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Have(machine.ParseWhatIf(text))(t)
 		if x.String() != text {
 			t.Errorf("%s reads as %s", text, x)
 		}

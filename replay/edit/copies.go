@@ -34,20 +34,28 @@ func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 	if !slices.Contains(pinned, true) {
 		return w
 	}
+	p := withoutWaits(w, func(id int32) bool { return pinned[id] })
+	p.Scale = scale
+	return p
+}
+
+// withoutWaits is a copy of a workload without the waits of hosts that follow the issue of some operations, as calls that copy and
+// wait have them.
+func withoutWaits(w *workload.Workload, of func(id int32) bool) *workload.Workload {
 	p := w.Copy()
-	p.Scale, p.Hosts = scale, slices.Clone(w.Hosts)
+	p.Hosts = slices.Clone(w.Hosts)
 	for rank, h := range p.Hosts {
 		if h == nil {
 			continue
 		}
-		ids, issued, of := w.Ranks[rank], 0, *h // syncs are by end, and ops by issue
-		of.Syncs = slices.DeleteFunc(slices.Clone(h.Syncs), func(s workload.HostSync) bool {
-			for issued < len(h.Order) && w.Ops[ids[h.Order[issued]]].Issued <= s.Start {
-				issued++
+		host := *h
+		host.Syncs = nil
+		for i, n := range w.IssuedBefore(rank) {
+			if n == 0 || !of(w.Ranks[rank][h.Order[n-1]]) {
+				host.Syncs = append(host.Syncs, h.Syncs[i])
 			}
-			return issued > 0 && pinned[ids[h.Order[issued-1]]]
-		})
-		p.Hosts[rank] = &of
+		}
+		p.Hosts[rank] = &host
 	}
 	return p
 }
@@ -79,6 +87,10 @@ func Ahead(w *workload.Workload, batch bool) *workload.Workload {
 	if !slices.ContainsFunc(ranks, func(a *ahead) bool { return a.copies != nil }) {
 		return w
 	}
+	w = withoutWaits(w, func(id int32) bool { // the line for it copies without one
+		_, moves := ranks[w.Ops[id].Rank].copies[id]
+		return moves
+	})
 	e, rows := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps), Collectives: slices.Clone(w.Collectives)}, make([]int32, len(w.Ops))
 	for i := range e.Collectives {
 		c := &e.Collectives[i]
@@ -96,13 +108,7 @@ func Ahead(w *workload.Workload, batch bool) *workload.Workload {
 		}
 	}
 	for _, p := range w.Pairs {
-		for _, ids := range []*[]int32{&p.First, &p.Second} {
-			*ids = slices.Clone(*ids)
-			for i, id := range *ids {
-				(*ids)[i] = rows[id]
-			}
-		}
-		e.Pairs = append(e.Pairs, p)
+		e.AddPair(p, func(id int32) int32 { return rows[id] })
 	}
 	return e.Done()
 }

@@ -123,15 +123,10 @@ func pipelineOf(w *workload.Workload, op trace.CollectiveOp, ids []int32, stages
 // collectiveFor is the library's collective instead of a pipelined one.
 func (r *recut) collectiveFor(p *Pipelined) workload.Collective {
 	c := workload.Collective{
-		Op: p.Op, Group: trace.None, Bytes: p.Bytes, In: p.Bytes, Out: p.Bytes,
+		Op: p.Op, Group: trace.None, Bytes: p.Bytes,
 		Evidence: "the library's instead of copies between GEMMs of a rank's rows each",
 	}
-	each := p.Bytes / int64(len(p.Ops))
-	if p.Op == trace.AllGather {
-		c.In = each
-	} else {
-		c.Out = each
-	}
+	c.In, c.Out = p.Op.Sides(p.Bytes, len(p.Ops))
 	for _, ids := range p.Ops {
 		c.Members = append(c.Members, ids[0])
 	}

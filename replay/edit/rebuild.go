@@ -23,13 +23,12 @@ func (r *recut) build() *workload.Workload {
 		e.Add(workload.Row{Op: p.op, Flow: r.flowOf(int32(row)), Origin: p.origin, Issue: p.from})
 	}
 	for _, p := range r.w.Pairs {
-		if p.First, p.Second = r.whole(p.First), r.whole(p.Second); p.First == nil || p.Second == nil {
-			continue
-		}
-		if p.Collective >= 0 {
-			p.Collective = max(r.ops[p.First[0]].coll, r.ops[p.Second[0]].coll)
-		}
-		e.Pairs = append(e.Pairs, p)
+		e.AddPair(p, func(id int32) int32 {
+			if r.at[id].role != outside {
+				return -1 // the pair is in a chain
+			}
+			return r.now[id][0]
+		})
 	}
 	if r.joined {
 		e.Pairs = append(e.Pairs, r.pairs()...)
@@ -38,17 +37,6 @@ func (r *recut) build() *workload.Workload {
 		e.CoRunners = r.coRunners()
 	}
 	return e.Done()
-}
-
-// whole are the rows of captured ops; nil if one is in a chain.
-func (r *recut) whole(captured []int32) (rows []int32) {
-	for _, c := range captured {
-		if r.at[c].role != outside {
-			return nil
-		}
-		rows = append(rows, r.now[c][0])
-	}
-	return rows
 }
 
 // pairs are the chains as pairs: what computes last of what is sent, and the collective.

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -187,9 +188,7 @@ func TestRatesAreMaxMinFair(t *testing.T) {
 		b.s.ExactPaths = rapid.SampledFrom([]int{exactPaths, 1}).Draw(t, "exact paths")
 		changes := rapid.IntRange(0, 3).Draw(t, "changes of capacity")
 		b.run(func() {
-			if err := b.s.Check(b.now); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.s.Check(b.now))
 			if changes > 0 && b.s.resources[0].observed && !b.admits && rapid.IntRange(0, 3).Draw(t, "change") == 0 {
 				changes--
 				b.s.SetCapacity(int32(rapid.IntRange(0, len(b.s.resources)-1).Draw(t, "resource")), float64(rapid.IntRange(1, 50).Draw(t, "capacity")), b.now)

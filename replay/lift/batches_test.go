@@ -61,128 +61,52 @@ func (s *server) wait() {
 // decode and prefill are passes of five layers: embedding, layers, head.
 const decode, prefill = "E" + "NQAOM" + "NQAOM" + "NQAOM" + "NQAOM" + "NQAOM" + "H", "E" + "NQPOM" + "NQPOM" + "NQPOM" + "NQPOM" + "NQPOM" + "H"
 
-func TestForwardPasses(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		does func(s *server)
-		want string // phases and number of operations
-	}{
-		{"a graph launch and what follows", func(s *server) {
-			for range 10 {
-				s.eager("xy")
-				s.graph(decode)
-				s.eager("s")
-				s.wait()
-			}
-		}, "decode 32" + strings.Repeat(", decode 30", 8) + ", decode 28"},
-		{"graphs without a wait", func(s *server) {
-			s.graph(decode)
-			s.graph(decode)
-		}, "decode 27, decode 27"},
-		{"llama.cpp captures prompts, of many tokens, and decodes", func(s *server) {
-			s.graph(strings.ReplaceAll(strings.ReplaceAll(decode, "Q", "B"), "A", "U"))
-			s.graph(strings.ReplaceAll(strings.ReplaceAll(decode, "Q", "V"), "A", "U"))
-		}, " 27, decode 27"},
-		{"one eager pass between waits", func(s *server) {
-			s.eager("x")
-			s.wait()
-			s.eager(prefill)
-			s.wait()
-		}, "prefill 28"},
-		{"a prompt between decodes", func(s *server) {
-			s.graph(decode)
-			s.wait()
-			s.eager(prefill + "s")
-			s.wait()
-			s.graph(decode)
-			s.wait()
-		}, "decode 27, prefill 28, decode 27"},
-		{"only some layers of the first and of the last pass", func(s *server) {
-			deep := "E" + strings.Repeat("NQAOM", 8) + "H"
-			s.withoutIt = true
-			s.graph(deep[21:])
-			s.withoutIt = false
-			s.graph(deep)
-			s.graph(deep)
-			s.graph(deep[:21])
-		}, "decode 42, decode 42"},
-		{"graphs of pieces, with attention between", func(s *server) {
-			for range 2 {
-				s.graph("ENQ")
-				for range 4 {
-					s.eager("U")
-					s.graph("OMNQ")
-				}
-				s.eager("U")
-				s.graph("OMH")
-				s.wait()
-			}
-		}, " 27,  27"},
-		{"kernels alone, which repeat with their layers", func(s *server) {
-			s.withoutIt = true
-			for range 3 {
-				s.eager(prefill)
-			}
-		}, "prefill 27, prefill 27, prefill 27"},
-		{"graphs recorded as a whole", func(s *server) {
-			for range 3 {
-				s.eager("xGs")
-			}
-		}, " 4,  3,  2"},
-		{"pieces recorded as a whole, with attention between", func(s *server) {
-			for range 3 {
-				s.eager("GUGUG")
-			}
-		}, ""},
-		{"kernels alone, behind a program's start and in front of its end", func(s *server) {
-			s.withoutIt = true
-			s.eager("abcabdabe")
-			for range 3 {
-				s.eager(prefill)
-			}
-			s.eager("yz")
-		}, "prefill 27, prefill 27, prefill 27"},
-		{"a start longer than what repeats", func(s *server) {
-			s.withoutIt = true
-			for i := range 60 {
-				s.eager(string(rune('0' + i)))
-			}
-			s.eager(prefill + prefill)
-		}, ""},
-		{"layers alone", func(s *server) {
-			s.withoutIt = true
-			s.eager("NQPOMNQPOMNQPOMNQPOM")
-		}, ""},
-		{"nothing repeats", func(s *server) {
-			s.eager("abcdefgh")
-			s.wait()
-			s.eager("ijklmnop")
-		}, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := server{now: 10}
-			c.does(&s)
-			run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := must.Have(Workload(run, Options{}))(t)
-			checkInvariants(t, w)
-			ops := make([]int, len(w.Steps))
-			for i := range w.Ops {
-				if at := w.Ops[i].Step; at >= 0 {
-					ops[at]++
-				}
-			}
-			var got []string
-			for i, step := range w.Steps {
-				got = append(got, fmt.Sprintf("%s %d", step.Batch.Phase, ops[i]))
-			}
-			if text := strings.Join(got, ", "); text != c.want {
-				t.Errorf("steps %q, want %q", text, c.want)
-			}
-		})
+// serve writes what a line says: "10x eager xy; graph decode; wait". Words are kernels, "decode" and "prefill" those of a pass,
+// "decode8" with eight layers; "decode8:21" leaves out what is before its 21st kernel, "decode8-21" what is from there on.
+func (s *server) serve(t testing.TB, line string) {
+	t.Helper()
+	times := 1
+	if n, rest, ok := strings.Cut(line, "x "); ok {
+		times, line = integer(t, n), rest
 	}
+	for range times {
+		for part := range strings.SplitSeq(line, ";") {
+			words := strings.Fields(part)
+			kernels := ""
+			for _, word := range words[1:] {
+				switch word {
+				case "decode":
+					word = decode
+				case "prefill":
+					word = prefill
+				case "decode8", "decode8:21", "decode8-21":
+					deep := "E" + strings.Repeat("NQAOM", 8) + "H"
+					word = map[string]string{"decode8": deep, "decode8:21": deep[21:], "decode8-21": deep[:21]}[word]
+				}
+				kernels += word
+			}
+			switch words[0] {
+			case "eager":
+				s.eager(kernels)
+			case "graph":
+				s.graph(kernels)
+			case "wait":
+				s.wait()
+			case "hostless": // from now on
+				s.withoutIt = true
+			case "hosted":
+				s.withoutIt = false
+			default:
+				t.Fatalf("no %s", words[0])
+			}
+		}
+	}
+}
+
+// run is what was written.
+func (s *server) run(t testing.TB) *trace.Run {
+	t.Helper()
+	return must.Have(chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"}))(t)
 }
 
 // A marked step in which nothing was launched is no iteration, and a launch that loads a kernel is
@@ -198,10 +122,7 @@ func TestWarmUp(t *testing.T) {
 	s.event("kernel", "loaded", s.now+6001, 9, 7, fmt.Sprintf(`"correlation":%d,"stream":7,"device":0`, s.launches))
 	s.now, s.free = s.now+6020, s.now+6020
 	s.eager("efgh")
-	run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := s.run(t)
 	w := must.Have(Workload(run, Options{}))(t)
 	if len(w.Steps) != 1 || w.Steps[0].Name != "ProfilerStep#2" || w.Ops[0].Step != 0 {
 		t.Errorf("steps %+v, want the second", w.Steps)
@@ -230,10 +151,7 @@ func TestStepsEndWithOptimizers(t *testing.T) {
 			update("SGD.step")
 		}
 		s.eager("x")
-		run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := s.run(t)
 		return run
 	}
 	steps := func(run *trace.Run) (list []int32, names int) {

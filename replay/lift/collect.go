@@ -259,7 +259,7 @@ func (m *matcher) check() {
 			continue
 		}
 		t := m.groups[m.groupOfCollective[i]]
-		otherSide(c, int64(len(t.ranks)))
+		otherSide(c, len(t.ranks))
 		if t.reason != "" && c.Group >= 0 {
 			c.Evidence += "; " + t.reason
 		}
@@ -409,17 +409,17 @@ func (m *matcher) sender(c *workload.Collective) int8 {
 
 // otherSide computes the size that the trace does not give, of a kernel whose group it does
 // not name: the output of a gather, or a rank's part of a sum.
-func otherSide(c *workload.Collective, ranks int64) {
-	switch {
-	case ranks < 1:
-	case c.Op == trace.AllGather && c.Out == 0 && c.In <= math.MaxInt64/ranks:
-		c.Out = c.In * ranks
-	case c.Op == trace.ReduceScatter && c.Out == 0:
-		c.Out = c.In / ranks
-	case c.Op == trace.ReduceScatter && c.In == 0 && c.Out <= math.MaxInt64/ranks:
-		c.In = c.Out * ranks
-	}
+func otherSide(c *workload.Collective, ranks int) {
 	c.Bytes = max(c.In, c.Out)
+	part := c.Op == trace.AllGather && c.Out == 0 || c.Op == trace.ReduceScatter && c.In == 0
+	whole := c.Op == trace.ReduceScatter && c.Out == 0
+	if ranks < 1 || !part && !whole || part && c.Bytes > math.MaxInt64/int64(ranks) {
+		return
+	}
+	if part {
+		c.Bytes *= int64(ranks)
+	}
+	c.In, c.Out = c.Op.Sides(c.Bytes, ranks)
 }
 
 // split makes each member its own collective, of a group of so many ranks, with its own bytes where the trace has them.
@@ -432,7 +432,7 @@ func (m *matcher) split(c *workload.Collective, ranks int) {
 		}
 		one := workload.Collective{Op: c.Op, Group: c.Group, Seq: c.Seq, Evidence: disjoint, Members: c.Members[i : i : i+1]}
 		addMember(m.Workload, &one, op, &comm)
-		otherSide(&one, int64(ranks))
+		otherSide(&one, ranks)
 		m.Collectives = append(m.Collectives, one)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 const steps = "../shared/data/steps/h200x2/traces/h200x2_"
@@ -141,10 +142,7 @@ func TestFlowAnnotated(t *testing.T) {
 		for i := range bare.Copies {
 			bare.Copies[i].Uses = 0
 		}
-		annotated, err := Workload(&bare, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		annotated := must.Have(Workload(&bare, Options{}))(t)
 		for i := range exact.Ops {
 			implies(t, name, "execution trace", annotated, exact, int32(i))
 			implies(t, name, "annotations", exact, annotated, int32(i))

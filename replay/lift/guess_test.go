@@ -16,12 +16,12 @@ import (
 
 // sequence is a run of one rank of a node of 8 GPUs, with a kernel of the length a name on
 // one stream.
-func sequence(t *testing.T, length trace.Time, kernels ...string) *workload.Workload {
+func sequence(t testing.TB, length trace.Time, kernels ...string) *workload.Workload {
 	t.Helper()
-	return sequenceOf(t, trace.None, length, kernels...)
+	return must.Have(Workload(sequenceOf(t, trace.None, length, kernels...), Options{}))(t)
 }
 
-func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *workload.Workload {
+func sequenceOf(t testing.TB, id int, length trace.Time, kernels ...string) *trace.Run {
 	t.Helper()
 	var b trace.Builder
 	rank := b.AddRank(trace.Rank{ID: id, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
@@ -38,8 +38,7 @@ func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *wor
 		s.Attr = b.AddKernel(k)
 		b.Add(s)
 	}
-	run := b.Finish(trace.Options{Name: t.Name()})
-	return must.Have(Workload(run, Options{}))(t)
+	return b.Finish(trace.Options{Name: t.Name()})
 }
 
 // A kernel that is compiled for its columns and depth has the tokens of its step as rows.
@@ -60,21 +59,6 @@ func TestSizeByName(t *testing.T) {
 }
 
 const generic = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"
-
-func TestGuessOperation(t *testing.T) {
-	const length = 10_000 // of a kernel, ns
-	for before, want := range map[string]trace.CollectiveOp{
-		"void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>": trace.ReduceScatter,
-		"Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x64x256_MI16x16x1":        trace.AllReduce,
-		"aiter::fmoe_bf16_blockscaleFp8_g1u1_novs_silu_1tg_ps_32x256":               trace.AllReduce,
-		"void at::native::vectorized_elementwise_kernel<4>":                         trace.AllGather,
-	} {
-		w := sequence(t, length, before, generic)
-		if c := &w.Collectives[0]; c.Op != want || !c.Guessed {
-			t.Errorf("behind %s: %v, guessed %v, want %v", before, c.Op, c.Guessed, want)
-		}
-	}
-}
 
 // What a forward pass communicates last are logits, but for the sums that a norm reads.
 func TestGuessedLogits(t *testing.T) {
@@ -100,29 +84,6 @@ func TestGuessedLogits(t *testing.T) {
 		if first, last := w.Collectives[0].Op, w.Collectives[1].Op; first != trace.AllReduce || last != c.want {
 			t.Errorf("%v, %d kernels: %v and %v, want %v", c.phase, len(w.Ops), first, last, c.want)
 		}
-	}
-}
-
-// A kernel that reduces and normalises has no partner that could replace it: the norm would be left out.
-func TestAllReduceWithNorm(t *testing.T) {
-	const gemm, note = "nvjet_sm90_tst_64x64_64x16_2x1_v_bz_TNT", "1 all-reduce with the norm behind it in one kernel: no strategy replaces it"
-	for pattern, pairs := range map[string]int{"0": 1, "1": 0} {
-		w := sequence(t, 20_000, gemm, "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)"+pattern+", __nv_bfloat16, 8, false, true>()", gemm)
-		if len(w.Pairs) != pairs || slices.Contains(w.Notes, note) != (pairs == 0) {
-			t.Errorf("pattern %s: %d pairs, want %d; notes %q", pattern, len(w.Pairs), pairs, w.Notes)
-		}
-	}
-}
-
-func TestWorldOfNode(t *testing.T) {
-	if w := sequenceOf(t, 3, 100_000, "void vllm::cross_device_reduce_1stage<__hip_bfloat16, 8>(vllm::RankData*)"); w.World != 8 {
-		t.Errorf("rank 3 with a kernel for 8 ranks: world %d", w.World)
-	}
-	if w := sequence(t, 100_000, generic); w.World != 8 {
-		t.Errorf("a rank with collectives of a node of 8: world %d", w.World)
-	}
-	if w := sequence(t, 100_000, "gemm"); w.World != 1 {
-		t.Errorf("a rank without collectives: world %d", w.World)
 	}
 }
 
@@ -198,22 +159,6 @@ func TestOperationsOfTwins(t *testing.T) {
 	}
 }
 
-// A sum of 304 workgroups of 256 elements in front of one all-reduce, a norm of 304 rows behind each of two: a row has 256 columns.
-func TestSizesByRows(t *testing.T) {
-	const sum, norm = "void at::native::vectorized_elementwise_kernel<1, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>>", "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>()"
-	w := sequence(t, 10_000, sum, generic, norm, "Cijk_Alik_Bljk_BBS_MT128x64x128", generic, norm)
-	for i, c := range w.Collectives {
-		if c.Op != trace.AllReduce || c.Bytes != 304*256*2 || c.Guessed {
-			t.Errorf("collective %d: %v of %d bytes, guessed %v", i, c.Op, c.Bytes, c.Guessed)
-		}
-	}
-	for i, c := range sequence(t, 10_000, sum, generic, "gemm", norm).Collectives {
-		if c.Bytes > 0 {
-			t.Errorf("collective %d without a norm behind it: %d bytes", i, c.Bytes)
-		}
-	}
-}
-
 // A guessed size never needs more bandwidth than the machine's links have, within a node and
 // between nodes, and has the shortest time of its iterations: what is longer waited for ranks
 // that nobody captured.
@@ -252,38 +197,6 @@ func TestGuessedSizesFit(t *testing.T) {
 	}
 }
 
-// An engine's own all-reduce has what the library's rate moves behind its barrier, in two shots over 8 ranks four times
-// as much as in one and more; one that is all barrier has no known size.
-func TestGuessedSizesOfShots(t *testing.T) {
-	m := must.Have(machine.Load("mi300x"))(t)
-	sizes := map[string]int64{}
-	for _, name := range []string{"1stage", "2stage"} {
-		for _, took := range []trace.Time{200_000, 3_000} {
-			w := sequence(t, took, "gemm", "void vllm::cross_device_reduce_"+name+"<__hip_bfloat16, 8>(vllm::RankData*)", "gemm")
-			GuessSizes(w, &m)
-			got := w.Collectives[0].Bytes
-			if (got > 0) != (took > 10_000) {
-				t.Errorf("%s in %d ns: %d bytes", name, took, got)
-			}
-			sizes[name] = max(sizes[name], got)
-		}
-	}
-	if ratio := float64(sizes["2stage"]) / float64(sizes["1stage"]); ratio < 4 {
-		t.Errorf("%v: want at least four times as many bytes in two shots", sizes)
-	}
-	if bus := float64(sizes["2stage"]) * 2 * 7 / 8 / 200e-6; bus > m.LinkRate(8) || bus < m.LinkRate(8)/4 {
-		t.Errorf("%v: %.3g bytes a second, links carry %.3g", sizes, bus, m.LinkRate(8))
-	}
-}
-
-func TestUnknownCommunicationIsNoted(t *testing.T) {
-	w := sequence(t, 100_000, "void acme::comm::push_tiles<8>(void*)", "ring_allgather_kernel", "gemm")
-	notes := strings.Join(w.Notes, "\n")
-	if want := "2 kernels with names as of communication that are not known: acme::comm::push_tiles, ring_allgather_kernel; counted as compute"; !strings.Contains(notes, want) {
-		t.Errorf("notes: %s", notes)
-	}
-}
-
 // The tokens of a step of inference whose range does not name them are the commonest rows of its GEMMs,
 // or where no size of a GEMM is known, of its norms.
 func TestTokens(t *testing.T) {
@@ -310,10 +223,7 @@ func TestTokens(t *testing.T) {
 // An all-reduce on a stream of its own has the size of what the kernel that waits for it reads, if the
 // library's time for it is near.
 func TestSizeBehindOnAnotherStream(t *testing.T) {
-	run, err := format.Open("../../samples/measurements/2026-11-24-h200x2-serving/traces/serving_prefill4096_batches1_graphTrue", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(format.Open("../../samples/measurements/2026-11-24-h200x2-serving/traces/serving_prefill4096_batches1_graphTrue", format.Options{}))(t)
 	w := must.Have(Workload(run, Options{}))(t)
 	m := must.Have(machine.Load("h200"))(t)
 	GuessSizes(w, &m)

@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
@@ -143,6 +145,45 @@ func TestCopiesFromPageableMemoryBlock(t *testing.T) {
 		h := ofFile(t, text).Hosts[0]
 		if len(h.Syncs) != syncs || syncs == 1 && (h.Syncs[0].Start != 3_000 || h.Syncs[0].End != 53_000 || h.Issues[2].Work != 7_000) {
 			t.Errorf("%+v: want %d waits; for the kernel behind the copy from pageable memory 7 µs", h, syncs)
+		}
+	}
+}
+
+// A kernel of the program's own has no operator of the framework around its
+// launch, a library's has; what launching took is the median over calls.
+func TestLaunchers(t *testing.T) {
+	for name, own := range map[string]bool{"moe-down-triton": true, "llama70b-fc2-allreduce": false} {
+		run := must.Have(format.Open("../../samples/"+name, format.Options{}))(t)
+		w := must.Have(Workload(run, Options{}))(t)
+		for i := range w.Ops {
+			if op := &w.Ops[i]; op.Compiled != (own && op.Kind == trace.Compute) {
+				t.Errorf("%s: %s: own launcher %t", name, op.Name, op.Compiled)
+			}
+		}
+		for rank, call := range w.Calls {
+			if call < 2_000 || call > 20_000 {
+				t.Errorf("%s: rank %d: launches take %d ns", name, rank, call)
+			}
+		}
+	}
+	if got := overlap.UpperMedian([]trace.Time{9, 1, 5}); got != 5 {
+		t.Errorf("median %d", got)
+	}
+}
+
+// Two ranks' profilers disagree by 1.8 % about how fast time passes: iterations of one
+// loop end 635.9 us apart on rank 0 and 624.5 on rank 1, and their collectives seem to
+// overlap less and less. On either clock each takes 224 to 232 us, the first one on the
+// rank that came last.
+func TestTransferOnDriftingClocks(t *testing.T) {
+	run := must.Have(format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/pipe_grok_op_reduce_scatter_w2", format.Options{}))(t)
+	w := must.Have(Workload(run, Options{}))(t)
+	if len(w.Collectives) != 16 {
+		t.Fatalf("%d collectives", len(w.Collectives))
+	}
+	for i := range w.Collectives {
+		if got := w.Collectives[i].Transfer(); got < trace.Time(223*time.Microsecond) || got > trace.Time(233*time.Microsecond) {
+			t.Errorf("collective %d takes %v ns", i, got)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestNamesOfKernels(t *testing.T) {
 				op := &workload.Op{Kernel: &workload.Kernel{Name: name, Tiling: workload.Tiling{WGs: 32}}, Kind: trace.Compute}
 				return fmt.Sprint(normRows(op), " rows")
 			case "deepgemm":
-				n, k, tile, ok := trace.DeepGEMM(name)
+				n, k, tile, ok := deepGEMM(name)
 				return fmt.Sprintf("%d columns, depth %d, tile %v: %t", n, k, tile, ok)
 			case "batch":
 				b := batchOf(name)

@@ -116,7 +116,7 @@ func (r *kernelReader) SizeByName(op *workload.Op, tokens int64) {
 	if layer := expertLayer(op.Name, []int64{tokens, 0}, r.ranks(op)); layer.M > 0 && op.Unfused.M == 0 {
 		r.change(op, func() { op.Unfused = layer })
 	}
-	n, k, _, ok := trace.DeepGEMM(op.Name)
+	n, k, _, ok := deepGEMM(op.Name)
 	if !ok || n*k == 0 || !r.name(op).tiled {
 		return
 	}

@@ -81,11 +81,8 @@ const summation = "aten::sum"
 
 // inputs is the bytes of an operator's inputs, each read once.
 func inputs(o *trace.Operator) (bytes float64) {
-	for i, d := range o.Dims {
-		if v, ok := volume(d); ok && len(d) > 0 {
-			_, size := dtype(o, i)
-			bytes += float64(v) * float64(size)
-		}
+	for i := range o.Dims {
+		bytes += bytesOf(o, i)
 	}
 	return bytes
 }
@@ -400,4 +397,25 @@ func dtype(o *trace.Operator, input int) (name string, size int) {
 		}
 		return "", 0
 	}
+}
+
+var deepGEMMName = regexp.MustCompile(`^(?:void )?deep_gemm::sm90_fp8_gemm_1d[12]d_impl<\d{1,9}u, (\d{1,9})u, (\d{1,9})u, 1u, (\d{1,4})u, (\d{1,4})u, (\d{1,4})u, .*\(deep_gemm::GemmType\)0`)
+
+// deepGEMM reads what one of DeepGEMM's kernels is compiled for: columns and depth of the product, 0 where it is for any, and the
+// tile's rows, columns and depth of a step. Grouped products are left out.
+//
+//	void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 2112u, 7168u, 1u, 64u, 16u, 128u, ... (deep_gemm::GemmType)0, ...
+//	                                     M   N      K   groups  tile M N    K
+//
+// Source: DeepGEMM, deep_gemm/include/deep_gemm/impls/sm90_fp8_gemm_1d2d.cuh.
+func deepGEMM(name string) (n, k int64, tile [3]int, ok bool) {
+	found := deepGEMMName.FindStringSubmatch(name)
+	if found == nil {
+		return 0, 0, tile, false
+	}
+	var s [5]int
+	for i := range s {
+		s[i], _ = strconv.Atoi(found[1+i]) // at most nine digits
+	}
+	return int64(s[0]), int64(s[1]), [3]int(s[2:]), min(s[2], s[3], s[4]) > 0
 }

@@ -113,7 +113,7 @@ func (r *rankOps) waitedFor(op *workload.Op, f *fact, near int32) bool {
 	if f.Stated != 0 || f.before < 0 || on.Kind != trace.Collective || op.Issued == trace.Infinity {
 		return false
 	}
-	return max(op.Issued, r.Ops[f.before].End)+workload.EventHop < on.End
+	return max(op.Issued, r.Ops[f.before].End)+eventHop < on.End
 }
 
 // followQueues finds the op of its queue that each followed: the last to have
@@ -151,7 +151,7 @@ func (r *rankOps) followQueues() (near []int32) {
 		}
 		if n := near[i]; n >= 0 {
 			idle := f.before < 0 || r.Ops[f.before].End < r.Ops[n].End
-			if !idle || op.Start-r.Ops[n].End > workload.EventHop {
+			if !idle || op.Start-r.Ops[n].End > eventHop {
 				near[i] = -1
 			}
 		}
@@ -235,3 +235,8 @@ func (r *rankOps) findEvents(run *trace.Run) {
 func compareStated(a, b statedEdge) int {
 	return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.On, b.On))
 }
+
+// eventHop bounds the time from the end of an op to the start of one on another
+// stream that waited for it, where only time tells: four times launch.event of
+// H200 (rule V1).
+const eventHop = trace.Time(22_000)

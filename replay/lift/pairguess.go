@@ -148,7 +148,7 @@ func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
 // of one that waits for it on another queue overlap by microseconds.
 func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 	const few = 4
-	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= workload.EventHop); i-- {
+	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= eventHop); i-- {
 		if workload.NameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
 			return trace.ReduceScatter
 		}
@@ -207,7 +207,8 @@ func sizesByNorms(w *workload.Workload) (n int) {
 			})
 		}
 		if bytes > 0 {
-			c.Bytes, c.In, c.Out = bytes, bytes, bytes
+			c.Bytes = bytes
+			c.In, c.Out = c.Op.Sides(bytes, len(c.Members))
 			c.Evidence += "; its size is that of the norm behind it"
 			n++
 		}
@@ -287,7 +288,8 @@ func sizesByProducts(w *workload.Workload) (n int) {
 	}
 	for i := range w.Collectives {
 		if c, own := &w.Collectives[i], bytes[cmp.Or(twins[i], -int32(i)-1)]; own > 0 && unsized(*c) {
-			c.Bytes, c.In, c.Out = own, own, own
+			c.Bytes = own
+			c.In, c.Out = c.Op.Sides(own, len(c.Members))
 			c.Evidence += "; its size is that of a GEMM's output that it adds up"
 			n++
 		}

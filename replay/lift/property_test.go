@@ -11,6 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -222,10 +223,7 @@ func TestLiftAnyRun(t *testing.T) {
 		}
 		checkRapid(t, w)
 		shuffled := rapid.Permutation(order).Draw(t, "order")
-		v, err := Workload(s.build(shuffled), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Have(Workload(s.build(shuffled), o))(t)
 		if a, b := dump(w), dump(v); a != b {
 			t.Fatalf("the order of recording shows:\n%s", firstDifference(a, b))
 		}

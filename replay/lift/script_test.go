@@ -3,10 +3,12 @@ package lift
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/must"
@@ -26,8 +28,15 @@ import (
 //	new                               forgets all of these
 //	draw                              a run, of the lines that follow
 //	: 0 7 | AA |
+//	kernels 10 rank=3                 a run of one rank of a node of 8 GPUs, a kernel a line, each of so many us, on one stream
+//	serve                             a run of a serving engine, which launches what each line says (see server.serve)
+//	issue shapes                      a run of a rank whose host issues what the lines say, from now on with shapes; without any, the
+//	                                  same: "kernel NAME"; "in RANGE of SIZE", "gradient NAME SIZE" with a kernel that adds it, and
+//	                                  "taken NAME SIZE" without, around what is indented below; "sum SIZE", "sum-here SIZE" on the
+//	                                  stream of compute, "gather", "scatter". Sizes are elements
 //	uses                              accesses of its kernels (see recordUses)
 //	lift world=8                      lifts it, of a job of so many ranks
+//	sizes mi300x:8                    guesses sizes of collectives by a machine's law
 //	correct                           lifts it with a user's corrections
 //
 // Any other call asks for something of the workload, as the function of that name in asks. Whatever is lifted is consistent.
@@ -36,6 +45,7 @@ func TestScripts(t *testing.T) {
 		d := drawing{parts: map[byte]part{}}
 		var run *trace.Run
 		var w *workload.Workload
+		var issued []string // by the last "issue"
 		lifted := func(t testing.TB, o Options) string {
 			found, err := Workload(run, o)
 			if err != nil {
@@ -64,6 +74,32 @@ func TestScripts(t *testing.T) {
 			case "draw":
 				d.text, w = c.Input, nil
 				run = d.run(t)
+			case "kernels":
+				id := trace.None
+				if c.Set["rank"] != "" {
+					id = integer(t, c.Set["rank"])
+				}
+				w = nil
+				run = sequenceOf(t, id, column*trace.Time(integer(t, c.Args[0])), strings.Split(strings.TrimSpace(c.Input), "\n")...)
+			case "serve":
+				s := server{now: 10}
+				for line := range strings.Lines(c.Input) {
+					s.serve(t, strings.TrimSpace(line))
+				}
+				w, run = nil, s.run(t)
+			case "issue":
+				if c.Input != "" {
+					issued = strings.Split(strings.TrimRight(c.Input, "\n"), "\n")
+				}
+				k := capture{shapes: slices.Contains(c.Args, "shapes")}
+				k.issue(t, issued)
+				w, run = nil, k.run(t)
+			case "sizes":
+				if w == nil {
+					lifted(t, Options{})
+				}
+				m := must.Have(machine.Load(c.Args[0]))(t)
+				return GuessSizes(w, &m)
 			case "uses":
 				recordUses(t, run, c.Input)
 			case "lift":
@@ -122,6 +158,33 @@ var asks = map[string]func(w *workload.Workload) string{
 			lines = append(lines, fmt.Sprintf("%s of group %d, number %d, %s: in %d, out %d, of %d bytes; %d channels; %d us", c.Op, c.Group, c.Seq, c.Evidence, c.In, c.Out, c.ElemSize, c.Channels, c.Transfer()/column))
 		}
 		return strings.Join(lines, "\n")
+	},
+	// guesses are operations and bytes of collectives, and whether they are guessed.
+	"guesses": func(w *workload.Workload) string {
+		var all []string
+		for i := range w.Collectives {
+			c := &w.Collectives[i]
+			all = append(all, fmt.Sprintf("%s of %d bytes%s", c.Op, c.Bytes, map[bool]string{true: ", guessed"}[c.Guessed]))
+		}
+		return strings.Join(all, "; ")
+	},
+	"sums": sumsOf,
+	// gradients are the kernels that add to one.
+	"gradients": func(w *workload.Workload) string {
+		return letters(w, opsOf(w, func(id int32) bool { return w.Ops[id].Gradient && w.Ops[id].Rank == 0 }))
+	},
+	// in-place are those that communicate in their output.
+	"in-place": func(w *workload.Workload) string {
+		return letters(w, opsOf(w, func(id int32) bool { return w.Ops[id].InPlace && w.Ops[id].Rank == 0 }))
+	},
+	"world": func(w *workload.Workload) string { return fmt.Sprint(w.World) },
+	// batches are phases of steps, and how many operations each has.
+	"batches": func(w *workload.Workload) string {
+		var all []string
+		for at, step := range w.Steps {
+			all = append(all, fmt.Sprintf("%s %d", step.Batch.Phase, len(opsOf(w, func(id int32) bool { return w.Ops[id].Step == int32(at) }))))
+		}
+		return strings.Join(all, ", ")
 	},
 	// steps are what is of them, from and to when on each rank.
 	"steps": func(w *workload.Workload) string {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sort"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -45,6 +45,7 @@ func Shapes(w *workload.Workload, m *machine.Machine) {
 	}
 	shapes := map[place]workload.Shape{}
 	law, took := 0.0, 0.0 // of those of which all sides are known
+	laws := cost.Laws{Machine: m, Workload: w}
 	for _, p := range places {
 		ids := alike[p]
 		slices.SortFunc(seen[p], func(a, b matrixSides) int { return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(a.k, b.k)) })
@@ -72,10 +73,10 @@ func Shapes(w *workload.Workload, m *machine.Machine) {
 			if took > 0 { // at the clock of the others
 				seconds *= law / took
 			}
-			*guessed = machine.Side * int64(1+sort.Search(machine.MostSides, func(i int) bool {
-				*guessed = machine.Side * int64(i+1)
-				return m.Preferred(s.M, s.N, s.K).Seconds >= seconds
-			}))
+			*guessed = laws.Side(seconds, func(side int64) (m, n, k int64) {
+				*guessed = side
+				return s.M, s.N, s.K
+			})
 		}
 		for _, id := range alike[p] {
 			before := f.before(id)

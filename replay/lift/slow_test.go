@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Collectives are slow that take more than three times the law in every step with nothing beside them. Two columns are the law.
@@ -28,10 +29,7 @@ func TestSlowCollectives(t *testing.T) {
 		{"on another GPU", `0 7 | CCCCCCCC A DDDDDDD A`, func(m *machine.Machine) { m.GPU.Name = "NVIDIA A100-SXM4-80GB" }, "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := machine.Load("h200:2")
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Have(machine.Load("h200:2"))(t)
 			ranks := []trace.Rank{{World: 2}, {ID: 1, World: 2}}[:strings.Count(c.text, "7 |")]
 			w := lift(t, drawing{
 				text: strings.ReplaceAll(c.text, "\n", " |\n") + " |", ranks: ranks, device: h200, groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},

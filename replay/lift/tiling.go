@@ -265,7 +265,7 @@ type namedTile struct {
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
 //	ck::kernel_gemm_xdl_cshuffle_v3<...>               Composable Kernel: see trace.Tile
-//	deep_gemm::sm90_fp8_gemm_1d2d_impl<...>            DeepGEMM: see trace.DeepGEMM
+//	deep_gemm::sm90_fp8_gemm_1d2d_impl<...>            DeepGEMM: see deepGEMM
 //	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
@@ -274,7 +274,7 @@ func nameTile(kernel string) (t namedTile, ok bool) {
 	if m, n, k, ok := trace.Tile(kernel); ok {
 		return namedTile{first: m, second: n, depth: k}, true
 	}
-	if _, _, t, ok := trace.DeepGEMM(kernel); ok {
+	if _, _, t, ok := deepGEMM(kernel); ok {
 		return namedTile{first: t[0], second: t[1], depth: t[2], stated: true}, true
 	}
 	if i := strings.IndexByte(kernel, '('); i > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A part is what a letter of a drawn timeline stands for. The zero value is a
@@ -219,10 +220,7 @@ func (d drawing) operator(b *trace.Builder, op trace.Operator) int32 {
 
 func lift(t testing.TB, d drawing, o Options) *workload.Workload {
 	t.Helper()
-	w, err := Workload(d.run(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(Workload(d.run(t), o))(t)
 	checkInvariants(t, w)
 	return w
 }

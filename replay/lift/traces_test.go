@@ -2,6 +2,7 @@ package lift
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
@@ -185,5 +187,58 @@ func TestMegatron(t *testing.T) {
 	}
 	if reduced != 80 { // two of each of 40 layers
 		t.Errorf("%d GEMMs before a collective, want 80", reduced)
+	}
+}
+
+// Hints for a program that is not PyTorch's name nothing of PyTorch's, and a profile that has its programs needs no other.
+func TestRecorder(t *testing.T) {
+	for name, want := range map[string]string{
+		"aten::mm": "torch", "ProfilerStep#3": "torch", "void tensorflow::functor::Fill<float>(float*)": "tf.",
+		"void genericReformat::copy<float>(int)": "NVTX", "saxpy(int, float*)": "NVTX",
+	} {
+		run := &trace.Run{Names: []string{"", name}, Ranks: []trace.Rank{{}}}
+		r := RecorderOf(run)
+		if r.XLA || r.Torch != (want == "torch") || r.Torch != strings.Contains(fmt.Sprint(r), "torch") || !strings.Contains(r.Steps, want) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	for source, want := range map[string]string{"host.xplane.pb": "", "host.trace.json.gz": "the *.xplane.pb that JAX's profiler wrote beside this file"} {
+		r := RecorderOf(&trace.Run{Names: []string{"triton_gemm"}, Ranks: []trace.Rank{{Source: source, Compiler: trace.XLA}}})
+		if !r.XLA || r.Shapes != want || r.Dataflow != want || strings.Contains(fmt.Sprint(r), "torch") {
+			t.Errorf("%s: %+v", source, r)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	w := lift(t, drawing{
+		text: `0 mark |<s#0 ><s#1 >|
+		       0 host |g  r  h  s  |
+		       0 7    | GGGRR HHSS |
+		       1 7    | GGGRR HHSS |`,
+		parts: map[byte]part{
+			'G': {name: "sgemm_16x16_x", op: gemm(32, 64, 16), grid: 8, block: 128},
+			'H': {name: "sgemm_16x16_x", op: gemm(32, 64, 16), grid: 8, block: 128},
+			'R': comm(trace.AllReduce, 0, 0, 4096),
+			'S': comm(trace.AllReduce, 0, 1, 4096),
+		},
+		groups: []trace.Group{{Name: "tp", Ranks: []int{0, 1, 2}, Size: 3}},
+		ranks:  []trace.Rank{{ID: 0, World: 3, Source: "rank0.json"}, {ID: 1, World: 3, Source: "rank1.json", Uncertainty: 7}},
+		device: trace.Device{Name: "GPU"},
+	}, Options{})
+	got := must.Have(json.MarshalIndent(workload.Of(w, nil), "", "  "))(t)
+	golden(t, "summary", append(got, '\n'))
+}
+
+func TestEmptyRuns(t *testing.T) {
+	var none, idle trace.Builder
+	idle.AddRank(trace.Rank{World: 4})
+	for name, run := range map[string]*trace.Run{"no rank": none.Finish(trace.Options{}), "no span": idle.Finish(trace.Options{})} {
+		w := must.Have(Workload(run, Options{}))(t)
+		checkInvariants(t, w)
+		if len(w.Notes) == 0 || w.Notes[len(w.Notes)-1] != "the run holds no device operation" {
+			t.Errorf("%s: notes %q", name, w.Notes)
+		}
+		workload.Of(w, nil)
 	}
 }

@@ -26,7 +26,7 @@ func (l *lifter) waitsForUnseen() {
 	twins := twinsOf(l.Workload)
 	for i := range l.Collectives {
 		c := &l.Collectives[i]
-		if (c.Bytes > 0 || twins[i] > 0) && c.Op != trace.SendRecv && !c.Engines && l.HasUnseen(c) {
+		if (c.Bytes > 0 || twins[i] > 0) && c.Op != trace.SendRecv && !c.Engines && hasUnseen(l.Workload, c) {
 			order = append(order, int32(i))
 		}
 	}
@@ -92,7 +92,7 @@ func BeyondLaw(w *workload.Workload, m *machine.Machine, emit func(c *workload.C
 	laws := cost.Laws{Machine: m, Workload: w}
 	var rows []int32
 	for i := range w.Collectives {
-		if c := &w.Collectives[i]; laws.Captured(c) > 0 && w.HasUnseen(c) {
+		if c := &w.Collectives[i]; laws.Captured(c) > 0 && hasUnseen(w, c) {
 			rows = append(rows, int32(i))
 		}
 	}
@@ -282,13 +282,8 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		if bytes == 0 || holds > 0 && bytes > holds { // it waited
 			continue
 		}
-		c.Bytes, c.In, c.Out, c.Guessed = bytes, bytes, bytes, true
-		switch each := max(1, bytes/int64(len(c.Members))); c.Op {
-		case trace.AllGather:
-			c.In = each
-		case trace.ReduceScatter:
-			c.Out = each
-		}
+		c.Bytes, c.Guessed = bytes, true
+		c.In, c.Out = c.Op.Sides(bytes, len(c.Members))
 		least, most = min(least, bytes), max(most, bytes)
 		n++
 	}
@@ -310,3 +305,8 @@ func counted(n int, one, many string) string {
 // sizeSpread is the relative error of a collective's time by the laws of machines:
 // laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
 const sizeSpread = 0.25
+
+// hasUnseen reports whether a collective has members that nobody captured.
+func hasUnseen(w *workload.Workload, c *workload.Collective) bool {
+	return slices.ContainsFunc(c.Members, func(id int32) bool { return w.Copies[w.Ops[id].Rank] })
+}

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"cmp"
 	"math"
 )
 
@@ -95,16 +94,3 @@ func (c Clock) Warmed(before, draw, seconds float64) float64 {
 	}
 	return min(draw+(before-draw)*math.Exp(-seconds/c.Hold.Value), c.Knee.Value)
 }
-
-// VectorRatio is the rate of vector work on another GPU relative to this one: compute units
-// times clock. Where the clock of one is unknown only the compute units count.
-func (g *GPU) VectorRatio(to *GPU) float64 {
-	from, clock := cmp.Or(g.Clock.Value, 1), cmp.Or(to.Clock.Value, 1)
-	if (from >= slowestClock) != (clock >= slowestClock) {
-		from, clock = 1, 1
-	}
-	return to.CUs.Value / g.CUs.Value * clock / from
-}
-
-// slowestClock, in Hz, is between relative clocks and those of GPUs.
-const slowestClock = 1e6

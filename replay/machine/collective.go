@@ -154,14 +154,14 @@ func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) 
 	if nothing {
 		b = 0
 	}
-	if at := l.Spread(ranks); at.nodes > 1 || !c.Times.Known() {
-		return l.Expected(op, at, n, b)
+	if at := l.spread(ranks); at.nodes > 1 || !c.Times.Known() {
+		return l.Expected(op, ranks, n, b)
 	}
 	if nothing {
 		return c.Alpha.Value + c.Hop.Or(0)*Sends(op, r)
 	}
 	seconds := c.Law(op, r, n, b) * c.Ratio(op, r, n, b)
-	if at := l.Spread(ranks); l.switches(op, at) {
+	if at := l.spread(ranks); l.switches(op, at) {
 		if added, choice := l.switchTime(at, n, b); choice < seconds {
 			seconds = added
 		}
@@ -244,7 +244,7 @@ const (
 // switches reports whether the library may add in the switch of a node. Of two GPUs it does not, and
 // on one node only where its tuner's bandwidth, 2·(N-1)/N of the switch's, exceeds a ring's N/(N-1):
 // not of four H200.
-func (l *Library) switches(op trace.CollectiveOp, at Placement) bool {
+func (l *Library) switches(op trace.CollectiveOp, at placement) bool {
 	n := at.per
 	return op == trace.AllReduce && n > 2 && l.Switch.Value > 0 && (at.nodes > 1 || 2*(n-1)*(n-1)*l.Switch.Value > n*n)
 }
@@ -255,7 +255,7 @@ func (l *Library) switches(op trace.CollectiveOp, at Placement) bool {
 // between nodes up and down a tree: the last piece leaves as many pieces later as stages follow the
 // first. Between nodes the tuner counts no pieces, and takes the switch for buffers that a tree would
 // reduce sooner.
-func (l *Library) switchTime(at Placement, channels, bytes float64) (seconds, choice float64) {
+func (l *Library) switchTime(at placement, channels, bytes float64) (seconds, choice float64) {
 	channels = min(channels, l.SwitchChannels.Or(channels))
 	near := bytes * (1 + 1/at.per) / (l.AllReduce.Link.Value * l.Switch.Value * channels / l.SwitchChannels.Or(channels))
 	latency, far, follow := switchStart, 0.0, 3*near
@@ -276,7 +276,7 @@ func (l *Library) switchTime(at Placement, channels, bytes float64) (seconds, ch
 
 // switchRound is the bytes of one piece of every channel and GPU: smaller pieces for buffers of
 // fewer rounds.
-func (l *Library) switchRound(at Placement, channels, bytes float64) float64 {
+func (l *Library) switchRound(at placement, channels, bytes float64) float64 {
 	pieces, chunk := channels*at.per, 128.0*1024
 	type rule struct{ rounds, chunk float64 }
 	rules := []rule{{64, 64 << 10}, {8, 32 << 10}, {2, 16 << 10}}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestLoneTilesByDepth compares the share of a CU that a tile uses alone with GEMMs of 64x64 tiles
@@ -21,10 +22,7 @@ func TestLoneTilesByDepth(t *testing.T) {
 }
 
 func compareDepths(t *testing.T, path string) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(path))(t)
 	type size struct{ m, n, k, depth int }
 	alone, full := map[size]float64{}, map[size]float64{}
 	cus := 0

@@ -107,9 +107,6 @@ func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes fl
 	return bytes / (ranks * channels) * (c.sending(op, ranks, 0) + 1/c.Receive.Value)
 }
 
-// CoRunNames are the strategies of dataset rows that measure each kind.
-var CoRunNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
-
 // CoRunSlowdown is the profile's K of Library.CoRun.
 func (c *Collective) CoRunSlowdown(n CoRunKind) *Quantity {
 	return [...]*Quantity{&c.CoRunLibrary, &c.CoRunTiles, &c.CoRunMemory}[n]

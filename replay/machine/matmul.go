@@ -87,12 +87,6 @@ func (m Machine) preferred(groups, M, N, K int64) Tiling {
 	return best
 }
 
-// Sides of GEMMs that are found by their time: steps, and the most of them.
-const (
-	Side      = 64
-	MostSides = 1024
-)
-
 // asMeasured is a tiling with the recorded time of the same shape, if there is one
 // (rule G4).
 func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {

@@ -180,7 +180,7 @@ func TestReach(t *testing.T) {
 	if one := g.StreamAt(1); machinetest.Off(one, g.StreamAt(33)/33) > 1e-9 {
 		t.Errorf("one workgroup reaches %.3g B/s", one)
 	}
-	if !(g.GatherAt(528, true) < g.GatherAt(528, false)) {
+	if !(g.LookupAt(528, 0, true) < g.LookupAt(528, 0, false)) {
 		t.Error("the fused gather is the slower build at 4 workgroups a CU")
 	}
 	if v := machinetest.Load(t, "mi210").GPU; v.StreamAt(104) != v.Memory.Value || v.StreamAt(52) != v.Memory.Value/2 {

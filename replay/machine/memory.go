@@ -5,15 +5,6 @@ package machine
 // Without a curve in the profile, the bandwidth is divided evenly over CUs (rule M4).
 func (g GPU) StreamAt(wgs int) float64 { return g.reach(g.Stream, wgs) }
 
-// GatherAt is StreamAt for random rows of 1 KiB, as in an embedding table. fused selects
-// the kernel whose results may go to peers, which is another build (rule M4).
-func (g GPU) GatherAt(wgs int, fused bool) float64 {
-	if fused {
-		return g.reach(g.GatherFused, wgs)
-	}
-	return g.reach(g.Gather, wgs)
-}
-
 // SumAt is the output bytes per second of PyTorch's sum of n partial results; the kernel
 // is limited by its output rather than by memory bandwidth. 0 if unknown (rule M4).
 func (g GPU) SumAt(n int) float64 {
@@ -44,10 +35,14 @@ func (g GPU) occupancyShare(occupancy float64) float64 {
 	return at(g.Crowding.curve(0, 1), occupancy)
 }
 
-// LookupAt is the bytes per second of n workgroups of the given threads with random reads:
-// GatherAt times occupancyShare.
+// LookupAt is StreamAt for random rows of 1 KiB, as in an embedding table, of workgroups of the given threads (0: at the best
+// occupancy). fused selects the kernel whose results may go to peers, which is another build (rule M4).
 func (g GPU) LookupAt(wgs, threads int, fused bool) float64 {
-	return g.GatherAt(wgs, fused) * g.occupancyShare(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
+	curve := g.Gather
+	if fused {
+		curve = g.GatherFused
+	}
+	return g.reach(curve, wgs) * g.occupancyShare(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
 }
 
 // HitShare is the share of repeated reads that the last-level cache serves for a

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // clusters are machines of nodes with NICs, and numbers of nodes.
@@ -17,10 +18,7 @@ var (
 
 func nodesOf(t *testing.T, name string, nodes int) machine.Machine {
 	t.Helper()
-	m, err := machinetest.Load(t, name).Sized(nodes * int(machinetest.Load(t, name).Network.Node.Value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machinetest.Load(t, name).Sized(nodes * int(machinetest.Load(t, name).Network.Node.Value)))(t)
 	return m
 }
 
@@ -137,9 +135,9 @@ func TestTreeForSmallRingForLarge(t *testing.T) {
 // ring with Simple is 1.4 times as long from a size on.
 func TestTunerBetweenNodes(t *testing.T) {
 	m := nodesOf(t, "h200", 4)
-	l, at := &m.Library, m.Library.Spread(32)
+	l := &m.Library
 	seconds := func(bytes float64, algorithm, protocol string) float64 {
-		return l.Expected(trace.AllReduce, at, 16, bytes) *
+		return l.Expected(trace.AllReduce, 32, 16, bytes) *
 			l.Relative(trace.AllReduce, int64(bytes), 32, 16, machine.AlgoProto{Algorithm: algorithm, Protocol: protocol})
 	}
 	const mib = 1 << 20

@@ -91,13 +91,13 @@ func (l *Library) protocols() []protocol {
 	return scaled
 }
 
-// A Placement is the ranks of a collective over nodes: they fill one after another.
-type Placement struct {
+// A placement is the ranks of a collective over nodes: they fill one after another.
+type placement struct {
 	ranks, nodes, per float64 // per: ranks of a full node
 }
 
-// Spread is the placement of n ranks on nodes: on Nodes of them, or as many as they fill.
-func (l *Library) Spread(ranks int) Placement {
+// spread is the placement of n ranks on nodes: on Nodes of them, or as many as they fill.
+func (l *Library) spread(ranks int) placement {
 	per := int(l.Network.Node.Value)
 	if l.Nodes > 0 {
 		per = (ranks + l.Nodes - 1) / l.Nodes
@@ -105,18 +105,18 @@ func (l *Library) Spread(ranks int) Placement {
 	if per == 0 || per > ranks {
 		per = ranks
 	}
-	return Placement{float64(ranks), float64((ranks + per - 1) / per), float64(per)}
+	return placement{float64(ranks), float64((ranks + per - 1) / per), float64(per)}
 }
 
-// Expected is the tuner's time of an operation in seconds.
-func (l *Library) Expected(op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
-	seconds, _ := l.best(op, at, channels, bytes, AlgoProto{})
+// Expected is the tuner's time of an operation of so many ranks in seconds.
+func (l *Library) Expected(op trace.CollectiveOp, ranks int, channels, bytes float64) float64 {
+	seconds, _ := l.best(op, l.spread(ranks), channels, bytes, AlgoProto{})
 	return seconds
 }
 
 // best is the least of the tuner's times over the algorithms and protocols that remain
 // possible, and its algorithm.
-func (l *Library) best(op trace.CollectiveOp, at Placement, channels, bytes float64, w AlgoProto) (seconds float64, algorithm string) {
+func (l *Library) best(op trace.CollectiveOp, at placement, channels, bytes float64, w AlgoProto) (seconds float64, algorithm string) {
 	seconds = math.Inf(1)
 	for i := range l.protocols() {
 		if w.Protocol != "" && Protocols[i] != w.Protocol {
@@ -137,7 +137,7 @@ func (l *Library) best(op trace.CollectiveOp, at Placement, channels, bytes floa
 // far is the number of steps between nodes in sequence. A ring enters and leaves every
 // node once per round; a channel serves its share of the pairs one after another
 // (rule C17).
-func (at Placement) far(op trace.CollectiveOp, steps, channels float64) float64 {
+func (at placement) far(op trace.CollectiveOp, steps, channels float64) float64 {
 	switch {
 	case at.nodes == 1:
 		return 0
@@ -150,7 +150,7 @@ func (at Placement) far(op trace.CollectiveOp, steps, channels float64) float64 
 }
 
 // near is the number of steps inside nodes in sequence.
-func (at Placement) near(op trace.CollectiveOp, steps, far float64) float64 {
+func (at placement) near(op trace.CollectiveOp, steps, far float64) float64 {
 	if pairwise(op) {
 		return min(steps, at.per-1)
 	}
@@ -171,7 +171,7 @@ func pairwise(op trace.CollectiveOp) bool {
 // once, through all NICs. In pairs each rank of a node sends to all others, and the most
 // loaded link limits all (on a torus half of the pairs of each ring cross its middle)
 // (rule C17). Ranks on a part of a node's GPUs use the NICs of these.
-func (w *Network) rankRate(pairs bool, at Placement) float64 {
+func (w *Network) rankRate(pairs bool, at placement) float64 {
 	nics := max(1, w.NICs.Value*min(1, at.per/w.Node.Or(at.per))) * w.Egress.Value
 	if !pairs {
 		links := w.Pair.Value
@@ -189,7 +189,7 @@ func (w *Network) rankRate(pairs bool, at Placement) float64 {
 // inner node of one tree is a leaf of the other: of two nodes each sends half up and half
 // down, of four or more an inner node sends half to its parent, half to each of its
 // children, and half as a leaf (rule C15).
-func (at Placement) crossing() float64 { return min(2, at.nodes/2) }
+func (at placement) crossing() float64 { return min(2, at.nodes/2) }
 
 // fullest is the number of pairs of members that cross the most loaded link when all send
 // to all.

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -67,7 +68,6 @@ func TestLatencyAcrossNodes(t *testing.T) {
 func TestProtocolBySize(t *testing.T) {
 	m := machinetest.Load(t, "a100")
 	c := &m.Library.AllReduce
-	at := m.Library.Spread(8)
 	for _, x := range []struct {
 		bytes float64
 		want  int // protocol
@@ -75,7 +75,7 @@ func TestProtocolBySize(t *testing.T) {
 		p := machine.NcclProtocols[x.want]
 		body := c.Law(trace.AllReduce, 8, c.Channels.Value, x.bytes) - c.Alpha.Value - 14*c.Hop.Value
 		want := c.Alpha.Value + p.Base - 6.6e-6 + 14*(c.Hop.Value+p.Hop-0.6e-6) + body/p.Rate
-		if got := m.Library.Expected(trace.AllReduce, at, c.Channels.Value, x.bytes); machinetest.Off(got, want) > 1e-9 {
+		if got := m.Library.Expected(trace.AllReduce, 8, c.Channels.Value, x.bytes); machinetest.Off(got, want) > 1e-9 {
 			t.Errorf("%g bytes: %.2f us, want %.2f of protocol %d", x.bytes, got*1e6, want*1e6, x.want)
 		}
 	}
@@ -86,10 +86,7 @@ func TestProtocolBySize(t *testing.T) {
 func TestTimeAcrossNodesGrows(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128", "v100", "a100", "a40", "h200", "b200", "gb200", "l40s", "mi300x"}).Draw(t, "machine")
-		m, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(machine.Load(name))(t)
 		op := rapid.SampledFrom(machine.RecordedOps[:]).Draw(t, "op")
 		most := m.Most.Value
 		if m.Network.Topology == machine.Switch {

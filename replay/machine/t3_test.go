@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestMemoryOfT3 holds the profile's rates of memory to those that a channel of T3's simulator reaches: Accel-Sim
@@ -12,10 +14,7 @@ import (
 // queue of 64 for reads and writes, and T3's longer delay after an update (Table 1, CCDWL). 16 pieces of memory
 // are read or written in order, as by the workgroups of a copy, in accesses of 128 bytes.
 func TestMemoryOfT3(t *testing.T) {
-	m, err := Load("t3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(Load("t3"))(t)
 	rate := func(writes float64, update bool) float64 { // of the 1 TB/s of Table 1
 		var sum float64
 		for seed := range uint64(6) {

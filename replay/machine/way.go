@@ -49,9 +49,9 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 	if w == (AlgoProto{}) || ranks < 2 {
 		return 1
 	}
-	at, n, b := l.Spread(ranks), float64(channels), float64(bytes)
+	at, n, b := l.spread(ranks), float64(channels), float64(bytes)
 	seconds, _ := l.best(op, at, n, b, w)
-	return seconds / l.Expected(op, at, n, b)
+	return seconds / l.Expected(op, ranks, n, b)
 }
 
 // WireShares are the bytes that the ranks of an all-reduce send to other nodes and inside their
@@ -60,7 +60,7 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 // sends 2·N·(R-1)/R times (rule C15). A sum in the switch of a node sends the buffer and the added
 // part once (rule C26).
 func (l *Library) WireShares(op trace.CollectiveOp, bytes int64, ranks, channels int, w AlgoProto) (between, inside float64) {
-	at := l.Spread(ranks)
+	at := l.spread(ranks)
 	if pairwise(op) || at.nodes == 1 && !l.switches(op, at) {
 		return 1, 1
 	}
@@ -81,7 +81,7 @@ func (l *Library) WireShares(op trace.CollectiveOp, bytes int64, ranks, channels
 }
 
 // choices are the algorithms that remain possible.
-func (l *Library) choices(op trace.CollectiveOp, at Placement, w AlgoProto) []string {
+func (l *Library) choices(op trace.CollectiveOp, at placement, w AlgoProto) []string {
 	switch {
 	case w.Algorithm != "":
 		return []string{w.Algorithm}
@@ -109,7 +109,7 @@ func (l *Library) Carried(w AlgoProto) float64 {
 // once. A rank sends as many bytes as in a ring, but waits for others once per phase
 // instead of once per step, and adds all slices in one pass. Between nodes its bytes take
 // the routes of pairs.
-func (l *Library) algorithmTime(algorithm string, proto int, op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
+func (l *Library) algorithmTime(algorithm string, proto int, op trace.CollectiveOp, at placement, channels, bytes float64) float64 {
 	if algorithm == "nvls" { // with Simple only, whose cost this is
 		if proto+1 < len(l.protocols()) {
 			return math.Inf(1)
@@ -177,7 +177,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 // hosts is the number of hosts that a node's links join. The library counts hosts as nodes:
 // a tree has a chain in each host, and a tree over the hosts of a node by the same links
 // (rule C15).
-func (l *Library) hosts(at Placement) float64 {
+func (l *Library) hosts(at placement) float64 {
 	return math.Ceil(at.per / max(1, l.Host.Or(at.per)))
 }
 
@@ -186,7 +186,7 @@ const stepBytes = 64
 
 // farLL is the rate that LL reaches between nodes; 0 without a limit. Its flags keep NICs
 // from reading GPU memory in large pieces.
-func (l *Library) farLL(proto int, at Placement) (rate float64) {
+func (l *Library) farLL(proto int, at placement) (rate float64) {
 	if proto != 0 || at.nodes == 1 {
 		return 0
 	}

@@ -23,7 +23,7 @@ func TestWays(t *testing.T) {
 		hops float64 // that direct saves
 		sums bool
 	}{{trace.AllReduce, 4, true}, {trace.ReduceScatter, 2, true}, {trace.AllGather, 2, false}} {
-		own, of := l.Expected(c.op, l.Spread(4), 24, 1<<20), l.Of(c.op)
+		own, of := l.Expected(c.op, 4, 24, 1<<20), l.Of(c.op)
 		seconds := func(w machine.AlgoProto) float64 { return own * l.Relative(c.op, 1<<20, 4, 24, w) }
 		ring, direct := seconds(machine.AlgoProto{"ring", "simple"}), seconds(machine.AlgoProto{"direct", "simple"})
 		want := c.hops * (of.Hop.Value + 2.8e-6) // Simple's hop is 3.4 µs, LL's 0.6

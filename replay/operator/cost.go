@@ -58,8 +58,7 @@ func (b *bench) laws() *cost.Laws {
 func (b *bench) take(s *step, sh workload.Shape, t workload.Tiling, bytes float64, why string) {
 	t.WGs = s.kernel.WGs()
 	seconds, burst, byMemory := b.laws().Unseen(&workload.Op{Read: bytes, Step: -1, Kernel: &workload.Kernel{
-		Name: s.name, Shape: sh, Tiling: t,
-		Footprint: program.Footprint{Threads: s.kernel.Threads(), Registers: int(s.kernel.Registers), Shared: int(s.kernel.Shared)},
+		Name: s.name, Shape: sh, Tiling: t, Footprint: footprint(&s.kernel),
 	}})
 	s.seconds, s.why = seconds, why
 	switch {
@@ -176,7 +175,7 @@ func (b *bench) tiles(s *step, t tile, split int64, p product) (tiling workload.
 		s.name += fmt.Sprintf("x%d", t.Depth)
 	}
 	s.kernel = b.block(int(count), 256, 128, t.shared(b.f.elements().bytes))
-	slots := int64(b.m.GPU.CUs.Value) * int64(b.residents(&s.kernel))
+	slots := b.laws().Slots(footprint(&s.kernel))
 	parts := ""
 	if split > 1 {
 		parts = fmt.Sprintf(", %d parts of each tile along K", split)
@@ -228,7 +227,7 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 		b.rest("gpu.memory", g.Memory)
 		b.restTable("gpu.crowding", g.Crowding)
 	}
-	each, slots := machine.CeilDiv(sums, launches), int64(g.CUs.Value)*int64(b.residents(&s.kernel))
+	each, slots := machine.CeilDiv(sums, launches), b.laws().Slots(footprint(&s.kernel))
 	one := s
 	one.kernel.Grid[0] = int32(min(each, math.MaxInt32))
 	b.take(&one, workload.Shape{Kind: workload.Embedding}, workload.Tiling{}, float64(each*(pooling+1)*dim*e.bytes),
@@ -260,13 +259,8 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	}
 	e, lib := b.f.elements(), &b.m.Library
 	bytes := count * e.bytes
-	c := trace.Comm{Op: op, In: bytes, Out: bytes, DType: b.f.Type, ElemSize: int32(e.bytes), Peer: trace.None}
-	switch op {
-	case trace.AllGather:
-		c.In = bytes / int64(ranks)
-	case trace.ReduceScatter:
-		c.Out = bytes / int64(ranks)
-	}
+	c := trace.Comm{Op: op, DType: b.f.Type, ElemSize: int32(e.bytes), Peer: trace.None}
+	c.In, c.Out = op.Sides(bytes, ranks)
 	laws, among := b.laws(), &workload.Collective{Op: op, Bytes: bytes}
 	for i := range ranks {
 		among.Members = append(among.Members, int32(i))
@@ -304,7 +298,7 @@ func (b *bench) plain(wgs, threads, registers, shared int) trace.Setup {
 	}
 }
 
-// residents is the number of workgroups of a kernel that fit on one CU, at least 1.
-func (b *bench) residents(k *trace.Setup) int {
-	return max(1, b.m.GPU.Residents(k.Threads(), int(k.Registers), int(k.Shared)))
+// footprint is what a workgroup of a launch takes of a CU.
+func footprint(k *trace.Setup) program.Footprint {
+	return program.Footprint{Threads: k.Threads(), Registers: int(k.Registers), Shared: int(k.Shared)}
 }

@@ -78,10 +78,7 @@ func TestTimes(t *testing.T) {
 // GEMMs of the matrix library have a workgroup a CU where they are persistent, else one a tile.
 func TestLibraryGrids(t *testing.T) {
 	for name, want := range map[string]int{"h200x1": 132, "a100x1": 32 * 16, "mi300xx1": 32 * 16} {
-		f, err := Parse(strings.NewReader("operator: gemm+all_reduce\nmachine: h200:1\ntype: f16\nshape: {m: 4096, n: 4096, k: 4096}\n"), "w.yaml", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Have(Parse(strings.NewReader("operator: gemm+all_reduce\nmachine: h200:1\ntype: f16\nshape: {m: 4096, n: 4096, k: 4096}\n"), "w.yaml", nil))(t)
 		run := must.Have(f.Run(machinetest.Load(t, name)))(t)
 		for _, s := range run.Spans {
 			if s.Kind == trace.Compute && run.Setup(run.Kernel(s)).WGs() != want {

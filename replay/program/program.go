@@ -15,7 +15,6 @@ package program
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -322,37 +321,6 @@ func (c Cause) String() string {
 	return causeNames[0]
 }
 
-// PerNanosecond converts a rate per second to one per nanosecond.
-func PerNanosecond(perSecond float64) float64 { return perSecond / 1e9 }
-
-// TilesOwned returns the number of tiles fixed to each workgroup and the first tile that
-// is not fixed.
-func (k *Kernel) TilesOwned() (each, next int) {
-	if k.WGs == 0 {
-		return 0, k.Tiles
-	}
-	rounds := (k.Tiles + k.WGs - 1) / k.WGs
-	if k.Owned < 0 || k.Owned >= rounds {
-		return math.MaxInt, k.Tiles
-	}
-	return k.Owned, k.Owned * k.WGs
-}
-
-// LeastBytes is the least number of bytes that takes time to move.
-const LeastBytes = 1e-6
-
-// Size is the number of bytes that measures the phase's progress; 0 if only time does.
-func (p *Phase) Size() float64 {
-	b := p.Bytes
-	if p.Op == Work {
-		b = p.Read + p.Write
-	}
-	if b < LeastBytes {
-		return 0
-	}
-	return b
-}
-
 // MaxTime bounds simulated time: 36 years. Sums of two such times do not overflow.
 const MaxTime Time = 1 << 60
 
@@ -370,14 +338,6 @@ func (c *Command) Label() string {
 		return [...]string{"launch", "start", "wait", "post", "delay"}[c.Op]
 	}
 	return ""
-}
-
-// Works is 1 for Work and Store, else 0.
-func (op PhaseOp) Works() int {
-	if op == Work || op == Store {
-		return 1
-	}
-	return 0
 }
 
 // CUResources are free resources of a CU, or those that a workgroup takes.

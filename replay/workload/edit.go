@@ -38,6 +38,25 @@ func (e *Edit) Add(r Row) int32 {
 	return at
 }
 
+// AddPair adds a pair of Edit.Of with the rows that its operations became; a negative one is gone, and the pair with it.
+func (e *Edit) AddPair(p Pair, row func(id int32) int32) {
+	step := e.Of.Ops[p.First[0]].Step
+	for _, ids := range []*[]int32{&p.First, &p.Second} {
+		*ids = slices.Clone(*ids)
+		for i, id := range *ids {
+			(*ids)[i] = row(id)
+		}
+		if slices.Min(*ids) < 0 {
+			return
+		}
+	}
+	first, second := &e.Rows[p.First[0]], &e.Rows[p.Second[0]]
+	if p.Step += first.Step - step; p.Collective >= 0 {
+		p.Collective = max(first.Collective, second.Collective)
+	}
+	e.Pairs = append(e.Pairs, p)
+}
+
 // Done is the workload. Its origins are captured operations; scales of durations are gone.
 func (e *Edit) Done() *Workload {
 	w := e.Of.Copy()

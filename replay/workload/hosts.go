@@ -65,6 +65,19 @@ func (w *Workload) HostPace(rank int, call float64) float64 {
 	return float64(w.Calls[rank]) / 1e9 / call
 }
 
+// IssuedBefore is, by a rank's waits for its device, how many operations its host had issued when the wait began.
+func (w *Workload) IssuedBefore(rank int) []int {
+	h, ids, n := w.Hosts[rank], w.Ranks[rank], 0
+	before := make([]int, len(h.Syncs)) // which are by end, and ops by issue
+	for i, s := range h.Syncs {
+		for n < len(h.Order) && w.Ops[ids[h.Order[n]]].Issued <= s.Start {
+			n++
+		}
+		before[i] = n
+	}
+	return before
+}
+
 // IssueOrder returns a rank's operations in the order in which its host issued them; without
 // host calls, in order of start. A stream runs in the order of issue, so an operation was issued
 // by when the next one of its stream was, whatever the trace knows of its launch.

@@ -1,9 +1,6 @@
 package workload
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -31,23 +28,6 @@ type Rescaled struct {
 	Ops   int        `json:"operations"`  // whose largest part this is; collectives count once per rank
 	Was   trace.Time `json:"captured_ns"` // sum of durations alone
 	Is    trace.Time `json:"time_ns"`
-}
-
-// Bounds is the share of the captured time that each part of the machine bounds, 0 to 1, largest first.
-func (r *Rescaling) Bounds() (bounds []string, shares map[string]float64) {
-	shares, all := map[string]float64{}, trace.Time(0)
-	for _, p := range r.Parts {
-		if _, ok := shares[p.Bound]; !ok {
-			bounds = append(bounds, p.Bound)
-		}
-		shares[p.Bound] += float64(p.Was)
-		all += p.Was
-	}
-	for b := range shares {
-		shares[b] /= float64(max(1, all))
-	}
-	slices.SortStableFunc(bounds, func(a, b string) int { return cmp.Compare(shares[b], shares[a]) })
-	return bounds, shares
 }
 
 // Guessed is the share of the captured time that is scaled by a law that the trace does not

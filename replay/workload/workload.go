@@ -197,11 +197,6 @@ type Dep struct {
 	Why Reason
 }
 
-// EventHop bounds the time from the end of an op to the start of one on another
-// stream that waited for it, where only time tells: four times launch.event of
-// H200 (rule V1).
-const EventHop = trace.Time(22_000)
-
 // A Reason is the evidence for a dependency.
 type Reason uint8
 
@@ -394,11 +389,6 @@ func (w *Workload) Untimed() int {
 	return len(w.Collectives)
 }
 
-// HasUnseen reports whether a collective has members that nobody captured.
-func (w *Workload) HasUnseen(c *Collective) bool {
-	return slices.ContainsFunc(c.Members, func(id int32) bool { return w.Copies[w.Ops[id].Rank] })
-}
-
 // UnseenWaits calls emit for each wait of a captured rank's collective for ranks that nobody captured.
 func (w *Workload) UnseenWaits(emit func(op *Op, late trace.Time)) {
 	for i := range w.Ops {
@@ -406,15 +396,6 @@ func (w *Workload) UnseenWaits(emit func(op *Op, late trace.Time)) {
 			emit(op, w.Collectives[op.Collective].Late)
 		}
 	}
-}
-
-// RanksOf are the ranks of a collective, ascending.
-func (w *Workload) RanksOf(c *Collective) []int {
-	ranks := make([]int, len(c.Members))
-	for i, id := range c.Members {
-		ranks[i] = w.Ops[id].Rank
-	}
-	return ranks
 }
 
 // StartOf is the arrival of the first member.
@@ -430,6 +411,11 @@ func (w *Workload) StartOf(c *Collective) trace.Time {
 func (w *Workload) IsFill(op *Op) bool {
 	c := w.Run.Copy(w.Run.Spans[op.Span])
 	return c != nil && c.Dir == trace.Fill
+}
+
+// Trains reports whether operations are those of training: of a backward pass, or an optimizer's.
+func (w *Workload) Trains() bool {
+	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Backward || op.Optimizer })
 }
 
 // TimeSteps fills in when each step's ops ran on each rank.

@@ -283,22 +283,6 @@ func (s *Session) isCPU(agent int32) {
 	}
 }
 
-// Between returns the direction of a copy between two agents.
-func (s *Session) Between(from, to int32) trace.CopyDir {
-	if from == trace.None || to == trace.None {
-		return trace.UnknownDir
-	}
-	switch source, dest := s.Agents[from].GPU, s.Agents[to].GPU; {
-	case source && dest:
-		return trace.DeviceToDevice
-	case source:
-		return trace.DeviceToHost
-	case dest:
-		return trace.HostToDevice
-	}
-	return trace.HostToHost
-}
-
 // A Call is a call of a host thread, or a program's range on it.
 type Call struct {
 	Name        trace.NameID

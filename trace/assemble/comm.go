@@ -2,7 +2,6 @@ package assemble
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -180,23 +179,16 @@ func communicates(operator string) bool {
 // MaxBytes is larger than any buffer: larger sizes are errors of the file.
 const MaxBytes = 1 << 50
 
-// complete computes the missing side of the buffer.
+// complete computes the missing side of the buffer. A send has no output, a receive no input.
 func complete(c *trace.Comm, ranks int64) {
-	switch {
-	case c.In > 0 && c.Out > 0 || c.In == 0 && c.Out == 0:
+	larger := max(c.In, c.Out)
+	switch part := c.Op == trace.AllGather && c.Out == 0 || c.Op == trace.ReduceScatter && c.In == 0; {
+	case c.In > 0 && c.Out > 0 || larger == 0 || c.Op == trace.SendRecv || part && ranks < 1:
 		return
-	case c.Op == trace.SendRecv: // a send has no output, a receive no input
-	case c.Op == trace.AllGather && c.Out == 0:
-		c.Out = c.In * ranks
-	case c.Op == trace.AllGather && ranks > 0:
-		c.In = c.Out / ranks
-	case c.Op == trace.ReduceScatter && c.In == 0:
-		c.In = c.Out * ranks
-	case c.Op == trace.ReduceScatter && ranks > 0:
-		c.Out = c.In / ranks
-	default:
-		c.In, c.Out = max(c.In, c.Out), max(c.In, c.Out)
+	case part:
+		larger *= ranks
 	}
+	c.In, c.Out = c.Op.Sides(larger, int(ranks))
 }
 
 // ElemSize returns the bytes per element of a type in the spelling of PyTorch (Float,
@@ -222,19 +214,6 @@ func ElemSize(dtype string) int32 {
 		}
 	}
 	return 0
-}
-
-// ncclTypes are NCCL's data types by their numbers (ncclDataType_t of nccl.h).
-var ncclTypes = [...]string{
-	"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2",
-}
-
-// DType returns the type in an argument of a call of NCCL or RCCL: its name or its number.
-func DType(arg string) string {
-	if n, err := strconv.Atoi(arg); err == nil && n >= 0 && n < len(ncclTypes) {
-		return ncclTypes[n]
-	}
-	return arg
 }
 
 // comm returns the operation of a call, without its group.

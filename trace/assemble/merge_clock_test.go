@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // clocked returns a run of one span that began at the given reading of its machine's
@@ -32,10 +33,7 @@ func TestMergeMachineClock(t *testing.T) {
 		{[2]string{"a", ""}, 30, boot},
 		{[2]string{"a", "b"}, 0, 0},
 	} {
-		run, err := assemble.Join([]*trace.Run{clocked(0, c.hosts[0], boot), clocked(1, c.hosts[1], boot+30)}, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(assemble.Join([]*trace.Run{clocked(0, c.hosts[0], boot), clocked(1, c.hosts[1], boot+30)}, "test"))(t)
 		if got := run.Spans[1].Start; got != c.second || run.Clock != c.clock {
 			t.Errorf("hosts %q: the second starts at %d, clock %d; want %d and %d", c.hosts, got, run.Clock, c.second, c.clock)
 		}

@@ -118,13 +118,10 @@ func TestMergeClocksByMessages(t *testing.T) {
 		return b.Finish(trace.Options{Name: fmt.Sprint(id), Epoch: 1e18})
 	}
 	for _, off := range []trace.Time{0, 300 * us} {
-		run, err := Join([]*trace.Run{
+		run := must.Have(Join([]*trace.Run{
 			rank(0, 0, []span{{100, 150}, {300, 350}, {500, 550}, {700, 750}, {800, 850}}, []span{{900, 1050}, {1100, 1250}, {1300, 1450}}),
 			rank(1, off, []span{{1000, 1050}, {1200, 1250}, {1400, 1450}}, []span{{600, 630}, {640, 670}, {680, 710}, {2000, 2030}, {2040, 2070}}),
-		}, "job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, "job"))(t)
 		if got := run.Ranks[1]; got.Shift != -off || got.Uncertainty != 0 {
 			t.Errorf("clock off by %d: shift %d, uncertainty %d", off, got.Shift, got.Uncertainty)
 		}
@@ -138,15 +135,12 @@ func TestMergeAlignsThroughOthers(t *testing.T) {
 	ends := func(offset trace.Time) []trace.Time {
 		return []trace.Time{offset + 1000*us, offset + 2000*us, offset + 3000*us}
 	}
-	run, err := Join([]*trace.Run{
+	run := must.Have(Join([]*trace.Run{
 		teamRun(0, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{0, 1}}, ends(0)}),
 		teamRun(1, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{0, 1}}, ends(200 * us)}, team{trace.Group{Name: "dp", Ranks: []int{1, 2}}, ends(0)}),
 		teamRun(2, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{2, 3}}, ends(9000 * us)}, team{trace.Group{Name: "dp", Ranks: []int{1, 2}}, ends(500 * us)}),
 		teamRun(3, 4, 1e18),
-	}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, ""))(t)
 	var shifts []trace.Time
 	for _, k := range run.Ranks {
 		shifts = append(shifts, k.Shift)

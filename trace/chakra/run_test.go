@@ -14,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 type message []byte
@@ -65,13 +66,8 @@ func TestReadRun(t *testing.T) {
 		{true, []string{"compute gemm_a 0-100", "compute gemm_b 100-200", "collective nccl:all_reduce 110-190", "compute gemm_c 210-260"}},
 		{false, []string{"compute gemm_a 0-100", "compute gemm_b 100-200", "collective nccl:all_reduce 100-180", "compute gemm_c 200-250"}},
 	} {
-		run, err := ReadRun(strings.NewReader(string(step(c.times))), "model.1.et")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := trace.Validate(run); err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(ReadRun(strings.NewReader(string(step(c.times))), "model.1.et"))(t)
+		must.Do(t, trace.Validate(run))
 		var got, depends []string
 		for _, s := range run.Spans {
 			got = append(got, fmt.Sprintf("%s %s %d-%d", s.Kind, run.NameOf(s), s.Start/1000, s.End/1000))
@@ -113,16 +109,10 @@ func TestPlacedIsNotDamaged(t *testing.T) {
 			}
 			b = append(protowire.AppendVarint(b, uint64(len(m))), m...)
 		}
-		run, err := ReadRun(bytes.NewReader(b), fmt.Sprintf("a.%d.et", rank))
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Have(ReadRun(bytes.NewReader(b), fmt.Sprintf("a.%d.et", rank)))(t)
 		runs = append(runs, run)
 	}
-	run, err := assemble.Join(runs, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(assemble.Join(runs, "a"))(t)
 	if d := run.Damage(); len(run.Spans) != 24 || d.Odd+d.Doubled > 0 {
 		t.Errorf("%d spans, %+v", len(run.Spans), d)
 	}

@@ -3,15 +3,10 @@ package chrome
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 )
@@ -80,36 +75,4 @@ func (p *pieces) Read(b []byte) (int, error) {
 	n := copy(b, p.b[:min(p.size, len(p.b))])
 	p.b = p.b[n:]
 	return n, nil
-}
-
-// Operators with inputs of the same sizes and other strides are other operators. Strides of contiguous inputs are not kept; an axis
-// of size 1 tells by its stride where it lies. A file for PyTorch's tools has all of them.
-func TestStrides(t *testing.T) {
-	operator := func(ts int, dims, strides string) string {
-		return fmt.Sprintf(`{"ph":"X","cat":"cpu_op","name":"aten::linear","pid":7,"tid":7,"ts":%d,"dur":5,"args":{"External id":%d,"Input Dims":[%s,[3,4],[]],"Input type":["float","float",""],"Input Strides":[%s,[4,1],[]]}},`, ts, ts, dims, strides)
-	}
-	in := `{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"NVIDIA H200"}],"distributedInfo":{"rank":0,"world_size":1},"traceEvents":[` +
-		operator(10, "[5,2,4]", "[8,4,1]") + operator(20, "[5,2,4]", "[4,20,1]") + operator(30, "[5,2,4]", "[4,20,1]") +
-		operator(40, "[5,1,4]", "[4,4,1]") + operator(50, "[5,1,4]", "[4,20,1]") + operator(60, "[5,2,4]", "[8,4]") +
-		`{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":200,"dur":10,"args":{"External id":10,"device":0,"stream":7,"correlation":1}}]}`
-	run := must.Have(Read(strings.NewReader(in), Options{File: "a.json"}))(t)
-	of := func(run *trace.Run) (list []string) {
-		for _, o := range run.Operators {
-			list = append(list, fmt.Sprint(o.Dims[0], o.Strides))
-		}
-		return list
-	}
-	want := []string{"[5 2 4] []", "[5 2 4] [[4 20 1] [] []]", "[5 1 4] []", "[5 1 4] [[4 20 1] [] []]", "[5 2 4] []"}
-	if diff := cmp.Diff(want, of(run)); diff != "" {
-		t.Error(diff)
-	}
-	var file strings.Builder
-	must.Do(t, WriteRank(&file, run, 0, nil))
-	if !strings.Contains(file.String(), `"Input Strides":[[4,20,1],[4,1],[]]`) {
-		t.Errorf("%s lacks the strides", file.String())
-	}
-	again := must.Have(Read(strings.NewReader(file.String()), Options{File: "b.json"}))(t)
-	if got := slices.Compact(of(again)); !slices.Equal(got, want[:4]) {
-		t.Errorf("read again: %q", got)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -140,21 +139,4 @@ func BenchmarkLibraryGzip(b *testing.B) {
 		r := must.Have(gzip.NewReader(bytes.NewReader(packed)))(b)
 		return readWithLibrary(r, Options{File: "rank0.json"})
 	})
-}
-
-// Events without a category that cannot be read are kernels if their process turns out to be a
-// GPU.
-func TestUnreadKernels(t *testing.T) {
-	run, err := Read(strings.NewReader(`{"traceEvents":[
-{"ph":"X","name":"k","pid":3,"tid":1,"ts":10,"dur":5},
-{"ph":"X","name":"k","pid":3,"tid":1,"ts":30,"dur":"x"},
-{"ph":"X","name":"k","pid":3,"tid":1,"dur":7},
-{"ph":"X","name":"f","pid":4,"tid":1,"dur":7},
-{"ph":"M","name":"process_name","pid":3,"args":{"name":"GPU0"}}]}`), Options{File: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := run.Damage(); d.Kernels != 1 || d.Skipped != 2 || run.Ledger.Count(trace.Skipped) != 3 {
-		t.Errorf("%+v, %+v", d, run.Ledger)
-	}
 }

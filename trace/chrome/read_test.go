@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,10 @@ var update = flag.Bool("update", false, "write the goldens anew")
 func describe(run *trace.Run) string {
 	var b strings.Builder
 	for i, r := range run.Ranks {
-		fmt.Fprintf(&b, "rank %d of %d %+v\n", r.ID, r.World, r.Device)
+		b.WriteString(strings.TrimSpace(fmt.Sprintf("rank %d of %d %+v %s", r.ID, r.World, r.Device, r.Compiler)) + "\n")
+		for _, m := range r.Memory {
+			fmt.Fprintf(&b, "  %d bytes allocated at %d\n", m.Bytes, m.At)
+		}
 		for id, l := range run.Lanes {
 			if int(l.Rank) == i {
 				fmt.Fprintf(&b, "  lane %d: %s device %d id %d sub %d %q\n", id, l.Kind, l.Device, l.ID, l.Sub, l.Name)
@@ -47,7 +51,19 @@ func describe(run *trace.Run) string {
 			fmt.Fprintf(&b, " in %d", s.Parent)
 		}
 		b.WriteString(describeRow(run, s))
+		if n, ok := run.NodeOf(trace.SpanID(i)); ok {
+			fmt.Fprintf(&b, " node %d of graph %d", n.Number, n.Graph)
+		}
 		b.WriteByte('\n')
+	}
+	for _, c := range run.Collectives {
+		fmt.Fprintf(&b, "collective %s of %d: %d bytes, %d members, the first %d+%d\n", c.Op, c.Size, c.Bytes, len(c.Members), c.Members[0].Start, c.Members[0].End-c.Members[0].Start)
+	}
+	for _, d := range run.Depends {
+		fmt.Fprintf(&b, "%d waits for %d\n", d.To, d.From)
+	}
+	if d := run.Damage(); d.Skipped > 0 {
+		fmt.Fprintf(&b, "%d of %d kernels are unread\n", d.Skipped, d.Skipped+d.Kernels)
 	}
 	for _, e := range run.Ledger.Entries {
 		fmt.Fprintf(&b, "%s %d: %s (%s %d)\n", e.Action, e.Count, e.Reason, e.Unit, e.Positions[0])
@@ -62,9 +78,16 @@ func describeRow(run *trace.Run, s trace.Span) string {
 		op = k.Op
 		s := run.Setup(k)
 		fmt.Fprintf(&b, " grid %v block %v shared %d registers %d stream %d correlation %d", s.Grid, s.Block, s.Shared, s.Registers, s.Stream, k.Correlation)
+		if k.Launch != trace.None {
+			fmt.Fprintf(&b, " launch %d", k.Launch)
+		}
 	}
 	if c := run.Comm(s); c != nil {
 		fmt.Fprintf(&b, " comm %s seq %d in %d out %d %s", c.Op, c.Seq, c.In, c.Out, c.DType)
+		if c.Sent > 0 {
+			fmt.Fprintf(&b, " sent %d", c.Sent)
+		}
+		b.WriteString(map[bool]string{true: " even"}[c.Even] + map[bool]string{true: " by copy engines"}[c.Engines])
 		if c.Group != trace.None {
 			fmt.Fprintf(&b, " group %+v", run.Groups[c.Group])
 		}
@@ -74,7 +97,7 @@ func describeRow(run *trace.Run, s trace.Span) string {
 	}
 	if c := run.Copy(s); c != nil {
 		op = c.Op
-		fmt.Fprintf(&b, " %s %d bytes", c.Dir, c.Bytes)
+		fmt.Fprintf(&b, " %s %d bytes stream %d", c.Dir, c.Bytes, c.Stream)
 	}
 	if s.Attr != trace.None && (s.Kind == trace.HostCall || s.Kind == trace.Launch) {
 		c := run.Calls[s.Attr]
@@ -89,6 +112,9 @@ func describeRow(run *trace.Run, s trace.Span) string {
 			Types []string
 			Lists [][][]int64
 		}{o.Name, o.Dims, o.Types, o.Lists})
+		if len(o.Strides) > 0 {
+			fmt.Fprintf(&b, " strides %v", o.Strides)
+		}
 	}
 	return b.String()
 }
@@ -118,6 +144,9 @@ func TestGoldens(t *testing.T) {
 			if d := sameRun(run, writeRead(t, run)); d != "" {
 				t.Errorf("%s: written and read back: %s", f.Name, d)
 			}
+			if slices.Contains(asRecorded, f.Name) {
+				checkAsRecorded(t, f.Name, run)
+			}
 		}
 		if d := cmp.Diff(want[f.Name+".want"], got); d != "" && !*update {
 			t.Errorf("%s: -want +got:\n%s", f.Name, d)
@@ -126,6 +155,33 @@ func TestGoldens(t *testing.T) {
 	}
 	if *update {
 		must.Do(t, os.WriteFile(file, txtar.Format(&out), 0o644))
+	}
+}
+
+// asRecorded are inputs whose collectives and operators are the same when their rank is written as the profiler records it.
+var asRecorded = []string{"copies-between-barriers.json", "strides.json", "memory.json", "kineto-nvidia-rank3.json"}
+
+func checkAsRecorded(t *testing.T, name string, run *trace.Run) {
+	t.Helper()
+	facts := func(run *trace.Run) (all []string) {
+		for i := range run.Collectives {
+			c := &run.Collectives[i]
+			all = append(all, fmt.Sprintf("%s of %d: %d bytes in %d ns", c.Op, c.Size, c.Bytes, c.Members[0].End-c.Members[0].Start))
+		}
+		for _, op := range run.Operators {
+			all = append(all, fmt.Sprintf("%s %v %v", op.Name, op.Dims, op.Strides))
+		}
+		slices.Sort(all) // operators that were alike but for strides that are not kept become one
+		return slices.Compact(all)
+	}
+	var file strings.Builder
+	must.Do(t, WriteRank(&file, run, 0, nil))
+	if name == "strides.json" && !strings.Contains(file.String(), `"Input Strides":[[4,20,1],[4,1],[]]`) {
+		t.Errorf("%s lacks the strides", file.String())
+	}
+	again := must.Have(Read(strings.NewReader(file.String()), Options{File: "rank0.json"}))(t)
+	if d := cmp.Diff(facts(run), facts(again)); d != "" {
+		t.Errorf("%s: written as recorded and read back: %s", name, d)
 	}
 }
 
@@ -235,10 +291,7 @@ func FuzzRead(f *testing.F) {
 		if d := sameRun(run, writeRead(t, run)); d != "" {
 			t.Errorf("written and read back: %s", d)
 		}
-		other, err := Read(strings.NewReader(`[{"ph":"X","cat":"kernel","name":"nccl","ts":1,"dur":1,"args":{"Collective name":"allreduce"}}]`), Options{File: "rank77.json"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Have(Read(strings.NewReader(`[{"ph":"X","cat":"kernel","name":"nccl","ts":1,"dur":1,"args":{"Collective name":"allreduce"}}]`), Options{File: "rank77.json"}))(t)
 		if joint, err := assemble.Join([]*trace.Run{run, other}, "joint"); err == nil {
 			checkRun(t, joint)
 		}
@@ -254,5 +307,14 @@ func checkRun(t *testing.T, run *trace.Run) {
 			t.Fatalf("span %d: device work without a row", i)
 		}
 		describeRow(run, s) // follows every index
+	}
+}
+
+// What is no process of a file that SGLang merged of all ranks' profiles.
+func TestNoProcessOfMerged(t *testing.T) {
+	for _, pid := range []string{"65212", "[TP] 0", "[TPx1] 0", "[DP00] 0", "[Unknown] 7", "[TP99999999999] 1", "[-] 1", "python [3] 4"} {
+		if _, _, ok := mergedPid(pid); ok {
+			t.Errorf("%q taken for a process of a merged file", pid)
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // tarred is a tar archive of files, in a folder and with the header that git adds.
@@ -27,9 +29,7 @@ func tarredAs(t *testing.T, headers []tar.Header, files []string) string {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for i := range headers {
-		if err := w.WriteHeader(&headers[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteHeader(&headers[i]))
 		if _, err := w.Write([]byte(files[i])); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // shapeless is a Kineto file without record_shapes: two products, the second
@@ -130,10 +131,7 @@ func TestCompanion(t *testing.T) {
 			if c.files["all.zip"] != "" {
 				path = filepath.Join(path, "all.zip")
 			}
-			run, err := Open(path, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Open(path, Options{}))(t)
 			if d := cmp.Diff(c.want, shapesOf(run)); d != "" {
 				t.Error(d)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // shared is the folder beside the checkout with traces that are not in it.
@@ -26,10 +27,7 @@ func TestJobs(t *testing.T) {
 	for _, path := range append(jobs, filepath.Join(shared, "traces/astra-sim-mytest/megatron-tp8")) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			run, err := Open(path, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Open(path, Options{}))(t)
 			if n := run.Ranks[0].World; n != len(run.Ranks) {
 				t.Fatalf("%d ranks of %d", len(run.Ranks), n)
 			}

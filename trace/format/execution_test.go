@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // marked is a Kineto file with two steps of some products, each with a kernel of the
@@ -114,10 +115,7 @@ func TestExecutionTrace(t *testing.T) {
 		{"an empty folder", map[string]string{"rank0.json": step, "et/readme": "x"}, "", "0:- 0:- 0:- 0:-", "folder ignored"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run, err := Open(filepath.Join(folder(t, c.files), c.path), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Have(Open(filepath.Join(folder(t, c.files), c.path), Options{}))(t)
 			if got := usesOf(run); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}

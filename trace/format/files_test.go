@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // TestFiles: the listed files are all that Open reads. Alone in another folder, they give
@@ -81,9 +82,7 @@ func written(t *testing.T, dir, path string) string {
 		return err.Error()
 	}
 	var out bytes.Buffer
-	if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chrome.Write(&out, run, nil, nil, nil))
 	return out.String()
 }
 

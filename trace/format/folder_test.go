@@ -2,7 +2,6 @@ package format
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -121,19 +120,5 @@ func TestOpenFolder(t *testing.T) {
 				t.Errorf("no %q in %s", c.note, notes)
 			}
 		})
-	}
-}
-
-// An archive is read as a folder: files of one process are one rank.
-func TestOpenArchiveOfRocprof(t *testing.T) {
-	dir := folder(t, map[string]string{"a.zip": archivedAs(t, map[string]string{
-		"out/11_kernel_trace.csv": kernelAt(2000), "out/11_hip_api_trace.csv": apiAt(1900, 1950, 5),
-	})})
-	run, err := Open(filepath.Join(dir, "a.zip"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff([]string{"rank 0 at 0: launch hipLaunchKernel", "rank 0 at 100: compute k"}, lines(run)); d != "" {
-		t.Error(d)
 	}
 }

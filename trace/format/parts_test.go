@@ -33,36 +33,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// The files that rocprofv3 writes for one process are one rank, two processes are two.
-func TestOpenRocprofFolder(t *testing.T) {
-	const kernels = "Kind,Agent_Id,Queue_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n"
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"11_kernel_trace.csv":  kernels + "KERNEL_DISPATCH,Agent 2,1,k,5,2000,2100\n",
-		"11_hip_api_trace.csv": "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\nHIP_RUNTIME_API,hipLaunchKernel,11,11,5,1900,1950\n",
-		"11_kernel_stats.csv":  "Name,Calls,TotalDurationNs\nk,1,100\n",
-		"12_kernel_trace.csv":  kernels + "KERNEL_DISPATCH,Agent 3,1,k,5,2050,2150\n",
-		"13_kernel_stats.csv":  "Name,Calls,TotalDurationNs\nk,1,100\n",
-	} {
-		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
-	run := must.Have(Open(dir, Options{}))(t)
-	var got []string
-	for _, s := range run.Spans {
-		got = append(got, s.Kind.String()+" "+run.NameOf(s)+" "+strings.Repeat("r", run.RankOf(s)+1))
-	}
-	want := []string{"launch hipLaunchKernel r", "compute k r", "compute k rr"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if at := run.Spans[2].Start; at != 150 || run.Clock != 1900 {
-		t.Errorf("the second process' kernel is at %d, clock %d: both are on the machine's clock", at, run.Clock)
-	}
-	if run.Ledger.Count(trace.Noted) == 0 {
-		t.Error("statistics were passed over silently")
-	}
-}
-
 // A folder with a thread trace is one, whatever else lies in it.
 func TestOpenThreadTrace(t *testing.T) {
 	dir := t.TempDir()
@@ -75,5 +45,52 @@ func TestOpenThreadTrace(t *testing.T) {
 	run, err := Open(dir, Options{})
 	if err != nil || len(run.Spans) != 2 || run.Spans[1].Kind != trace.Workgroup {
 		t.Errorf("%v, %v", run, err)
+	}
+}
+
+// TestOpenXLA: of what JAX's profiler writes into the folder that it was given, the last profile is read, and of its two forms the one
+// that has the programs.
+func TestOpenXLA(t *testing.T) {
+	data := must.Have(os.ReadFile("../perfetto/testdata/jax_tp.xplane.pb.gz"))(t)
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"plugins/profile/2026_01_01/host.xplane.pb": "no profile", "plugins/profile/2026_01_02/host.xplane.pb": string(data),
+		"plugins/profile/2026_01_02/host.trace.json.gz": "not read",
+	} {
+		path := filepath.Join(dir, name)
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	for _, path := range []string{dir, dir + "/plugins/profile/2026_01_02", dir + "/plugins/profile/2026_01_02/host.xplane.pb"} {
+		run, err := Open(path, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if len(run.Ranks) != 2 || run.Ranks[0].Compiler != trace.XLA || len(run.Collectives) != 24 {
+			t.Errorf("%s: ranks %+v, %d collectives", path, run.Ranks, len(run.Collectives))
+		}
+	}
+}
+
+// A progress ends at the sizes of the files and at the number of events of all of them.
+func TestProgress(t *testing.T) {
+	dir := t.TempDir()
+	var size, events int64
+	for rank, n := range []int64{3, 5000} {
+		event := `{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":0,"args":{"stream":7}}`
+		text := `{"distributedInfo":{"rank":` + string(rune('0'+rank)) + `},"traceEvents":[` + strings.Repeat(event+",", int(n)) + `]}`
+		must.Do(t, os.WriteFile(filepath.Join(dir, "rank"+string(rune('0'+rank))+".json"), []byte(text), 0o600))
+		size, events = size+int64(len(text)), events+n
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "rank1.json")} {
+		var p Progress
+		run := must.Have(Open(path, Options{Progress: &p}))(t)
+		if got := p.Events.Load(); got != int64(len(run.Spans)) || p.Total.Load() != p.Read.Load() || !strings.HasSuffix(p.File(), ".json") {
+			t.Errorf("%s: %d of %d bytes, %d events, last %q", path, p.Read.Load(), p.Total.Load(), got, p.File())
+		}
+		if path == dir && (p.Total.Load() != size || p.Events.Load() != events) {
+			t.Errorf("%d bytes and %d events, want %d and %d", p.Total.Load(), p.Events.Load(), size, events)
+		}
 	}
 }

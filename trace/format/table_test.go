@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // toy reads lines of a name, a start and an end in nanoseconds.
@@ -43,10 +44,7 @@ func TestAddReader(t *testing.T) {
 	o := Options{formats: append(table(), row)}
 	const text = "toy\ngemm 100 200\nnorm 300 350\n"
 	dir := folder(t, map[string]string{"rank0.toy": text, "rank1.toy.gz": zipped(text), "notes.txt": "hello"})
-	run, err := Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(Open(dir, o))(t)
 	if len(run.Ranks) != 2 || len(run.Spans) != 4 || run.End != 250 {
 		t.Errorf("%d ranks, %d spans, end %d", len(run.Ranks), len(run.Spans), run.End)
 	}

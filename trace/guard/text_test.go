@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -72,16 +73,12 @@ func TestJSON(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		want := map[string]string{rapid.String().Draw(t, "key"): rapid.String().Draw(t, "value") + "\u202e\u009b\x7f\U000e0001"}
 		var out bytes.Buffer
-		if err := json.NewEncoder(JSON(&out)).Encode(want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewEncoder(JSON(&out)).Encode(want))
 		if bad := strings.IndexFunc(strings.TrimSuffix(out.String(), "\n"), func(r rune) bool { return !safe(r) }); bad >= 0 {
 			t.Fatalf("unsafe at %d of %q", bad, out.String())
 		}
 		var got map[string]string
-		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(out.Bytes(), &got))
 		for k, v := range want {
 			if got[k] != v {
 				t.Fatalf("%q: %q became %q", k, v, got[k])

@@ -166,17 +166,3 @@ func (s *Scanner) Each(element func()) {
 		element()
 	}
 }
-
-// MemberOf reads a number that is the named member of an object, or stands alone.
-func (s *Scanner) MemberOf(name string) int64 {
-	if s.Peek() != '{' {
-		return s.Number()
-	}
-	var n int64
-	for s.Object(); s.More(); {
-		if string(s.Key()) == name {
-			n = s.Number()
-		}
-	}
-	return n
-}

@@ -168,8 +168,9 @@ func (e *edges) land(who poster, to trace.SpanID, by trace.Time, kind edgeKind) 
 	if x == nil || to == trace.None {
 		return
 	}
-	from := e.lastBy(x.puts, by)
-	if kernel := e.lastBy(x.kernels, by); from == trace.None || kernel != trace.None && e.run.Spans[kernel].Start > e.run.Spans[from].End {
+	start := func(id trace.SpanID) trace.Time { return e.run.Spans[id].Start }
+	from := lastBy(x.puts, by, start)
+	if kernel := lastBy(x.kernels, by, start); from == trace.None || kernel != trace.None && start(kernel) > e.run.Spans[from].End {
 		from = kernel
 	}
 	if from == trace.None || from == to {
@@ -178,13 +179,13 @@ func (e *edges) land(who poster, to trace.SpanID, by trace.Time, kind edgeKind) 
 	e.add(Edge{from, to, min(by, e.run.Spans[from].End), by, kind})
 }
 
-// lastBy is the last span of a list that starts by a time, or None.
-func (e *edges) lastBy(ids []trace.SpanID, by trace.Time) trace.SpanID {
-	at, _ := slices.BinarySearchFunc(ids, by, func(id trace.SpanID, t trace.Time) int { return upTo(e.run.Spans[id].Start, t) })
-	if at == 0 {
+// lastBy is the last span of a list whose time is not after one, or None.
+func lastBy(ids []trace.SpanID, by trace.Time, at func(trace.SpanID) trace.Time) trace.SpanID {
+	n, _ := slices.BinarySearchFunc(ids, by, func(id trace.SpanID, t trace.Time) int { return upTo(at(id), t) })
+	if n == 0 {
 		return trace.None
 	}
-	return ids[at-1]
+	return ids[n-1]
 }
 
 // mostFlags bounds the memory that the flags of a run take.

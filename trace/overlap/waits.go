@@ -63,7 +63,7 @@ func ordersOf(run *trace.Run, w *rankWork) *orders {
 		if x.Stream == trace.None || x.On == trace.None || call == nil || recorded == nil {
 			continue
 		}
-		last := lastIssued(o.queues[queueKey{x.Device, x.On}], issued, recorded.Start)
+		last := lastBy(o.queues[queueKey{x.Device, x.On}], recorded.Start, func(id trace.SpanID) trace.Time { return issued[id] })
 		waits := o.queues[queueKey{x.Device, x.Stream}]
 		first, _ := slices.BinarySearchFunc(waits, call.Start,
 			func(id trace.SpanID, t trace.Time) int { return cmp.Compare(issued[id], t) })
@@ -75,15 +75,6 @@ func ordersOf(run *trace.Run, w *rankWork) *orders {
 		slices.SortStableFunc(waits, func(a, b trace.Wait) int { return cmp.Compare(a.End, b.End) })
 	}
 	return o
-}
-
-// lastIssued is the last of a queue that was issued up to a time, or trace.None.
-func lastIssued(queue []trace.SpanID, issued map[trace.SpanID]trace.Time, at trace.Time) trace.SpanID {
-	n, _ := slices.BinarySearchFunc(queue, at, func(id trace.SpanID, t trace.Time) int { return upTo(issued[id], t) })
-	if n == 0 {
-		return trace.None
-	}
-	return queue[n-1]
 }
 
 // heldBack returns what an operation was waiting for, where the file has it: of

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A launched kernel: its call, from call to call+1, and its stream; times in µs.
@@ -33,10 +34,7 @@ func synced(name string, correlation, stream, on, record, start, end int) string
 
 func read(t *testing.T, events ...string) *trace.Run {
 	t.Helper()
-	run, err := chrome.Read(strings.NewReader(`{"baseTimeNanoseconds":1790857026000000000,"traceEvents":[`+strings.Join(events, "")+`{}]}`), chrome.Options{File: "t.json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(chrome.Read(strings.NewReader(`{"baseTimeNanoseconds":1790857026000000000,"traceEvents":[`+strings.Join(events, "")+`{}]}`), chrome.Options{File: "t.json"}))(t)
 	return run
 }
 

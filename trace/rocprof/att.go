@@ -119,7 +119,7 @@ func readRealtime(s *lex.Scanner) (map[int64]cycles, error) {
 		engine, err := strconv.ParseInt(strings.TrimPrefix(key, "SE"), 10, 16)
 		switch {
 		case key == "metadata":
-			frequency = max(1, s.MemberOf("frequency"))
+			frequency = max(1, memberOf(s, "frequency"))
 		case err == nil && strings.HasPrefix(key, "SE"):
 			s.Each(func() {
 				var r [2]int64
@@ -225,4 +225,18 @@ func (a *occupancyReader) add(e waveEvent, cycle int64) {
 		}),
 	})
 	a.waves++
+}
+
+// memberOf reads a number that is the named member of an object, or stands alone.
+func memberOf(s *lex.Scanner, name string) int64 {
+	if s.Peek() != '{' {
+		return s.Number()
+	}
+	var n int64
+	for s.Object(); s.More(); {
+		if string(s.Key()) == name {
+			n = s.Number()
+		}
+	}
+	return n
 }

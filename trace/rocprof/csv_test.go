@@ -12,12 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/scripttest"
-	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 var _ = flag.Bool("update", false, "rewrite the answers of scripts")
@@ -58,6 +55,38 @@ func describe(run *trace.Run) string {
 	return b.String()
 }
 
+// shown adds collectives, waits and nodes of graphs to what describe says.
+func shown(run *trace.Run) string {
+	var b strings.Builder
+	b.WriteString(describe(run))
+	for _, r := range run.Ranks {
+		if r.NodeGPUs > 0 || r.Device.CUs > 0 || r.World > 0 {
+			fmt.Fprintf(&b, "rank %d of %d: %d GPUs of the node, %d CUs\n", r.ID, r.World, r.NodeGPUs, r.Device.CUs)
+		}
+	}
+	for _, c := range run.Comms {
+		fmt.Fprintf(&b, "%s #%d in %d out %d %s of %d bytes, peer %d", c.Op, c.Seq, c.In, c.Out, c.DType, c.ElemSize, c.Peer)
+		if c.Group != trace.None {
+			fmt.Fprintf(&b, ", %s of %d", run.Groups[c.Group].Name, run.Groups[c.Group].Size)
+		}
+		b.WriteString("\n")
+	}
+	for _, w := range run.Waits {
+		fmt.Fprintf(&b, "device %d stream %d waits %d-%d for stream %d, record %d by %d, wait %d by %d\n", w.Device, w.Stream, w.Start, w.End, w.On, w.Record, w.Recorded, w.Correlation, w.Call)
+	}
+	for _, n := range run.Nodes {
+		launch := "nobody"
+		if at := run.LaunchOf(run.Spans[n.Span]); at != trace.None {
+			launch = fmt.Sprintf("%s at %d", run.NameOf(run.Spans[at]), run.Spans[at].Start)
+		}
+		fmt.Fprintf(&b, "node %d of graph %d: %q at %d, launched by %s\n", n.Number, n.Graph, run.NameOf(run.Spans[n.Span]), run.Spans[n.Span].Start, launch)
+	}
+	for _, sentence := range run.Damage().Sentences {
+		fmt.Fprintf(&b, "damage: %s\n", sentence)
+	}
+	return b.String()
+}
+
 func textFile(name, text string) File { return File{name, strings.NewReader(text)} }
 
 // Scripts of tables of rocprof: "file" is a table by the name of its file, "read" shows what those since the last "read" hold.
@@ -74,62 +103,9 @@ func TestReadCSV(t *testing.T) {
 				return err.Error()
 			}
 			checkRun(t, run)
-			return describe(run)
+			return shown(run)
 		}
 	})
-}
-
-// RCCL's kernels do not name their operation; its calls do.
-func TestReadCSVCollectives(t *testing.T) {
-	const kernels = `Kernel_Name,Agent_Id,Queue_Id,Correlation_Id,Start_Timestamp,End_Timestamp
-ncclDevKernel_Generic_1(args),Agent 4,1,31,1500,1600
-ncclDevKernel_Generic_1(args),Agent 4,1,33,1700,1800
-gemm,Agent 4,2,34,1700,1800
-ncclDevKernel_Generic_1(args),Agent 4,1,36,1900,2000
-`
-	const rccl = `Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp
-RCCL_API,ncclGetVersion,1,1,1,900,901
-RCCL_API,ncclAllReduce,1,1,30,1000,1100
-RCCL_API,ncclGroupStart,1,1,32,1200,1201
-RCCL_API,ncclSend,1,1,32,1210,1211
-RCCL_API,ncclRecv,1,1,32,1220,1221
-RCCL_API,ncclGroupEnd,1,1,32,1230,1300
-RCCL_API,ncclReduceScatter,1,1,35,1400,1450
-`
-	const hip = `Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp
-HIP_RUNTIME_API,hipExtLaunchKernel,1,1,31,1050,1060
-HIP_RUNTIME_API,hipExtLaunchKernel,1,1,33,1250,1260
-HIP_RUNTIME_API,hipExtLaunchKernel,1,1,34,1350,1360
-HIP_RUNTIME_API,hipExtLaunchKernel,1,1,36,1420,1430
-`
-	ops := func(run *trace.Run) (names []string) {
-		for _, s := range run.Spans {
-			if c := run.Comm(s); c != nil {
-				names = append(names, fmt.Sprintf("%s #%d", c.Op, c.Seq))
-			}
-		}
-		return names
-	}
-	want := []string{"all_reduce #0", "send_recv #1", "reduce_scatter #2"}
-	for _, c := range []struct {
-		name  string
-		files []File
-		want  []string
-		notes int
-	}{
-		{"by launch", []File{textFile("k", kernels), textFile("r", rccl), textFile("h", hip)}, want, 0},
-		{"in order", []File{textFile("k", kernels), textFile("r", rccl)}, want, 1},
-		{"a call too many", []File{textFile("k", kernels), textFile("r", rccl+"RCCL_API,ncclBcast,1,1,40,1460,1470\n")}, []string{"unknown #0", "unknown #1", "unknown #2"}, 0},
-		{"without calls", []File{textFile("k", kernels)}, []string{"unknown #0", "unknown #1", "unknown #2"}, 0},
-	} {
-		run := must.Have(ReadCSV("test", c.files...))(t)
-		if diff := cmp.Diff(c.want, ops(run)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
-		if n := run.Ledger.Count(trace.Noted); n != c.notes {
-			t.Errorf("%s: ledger %v", c.name, run.Ledger.Entries)
-		}
-	}
 }
 
 func TestReadCSVErrors(t *testing.T) {
@@ -195,32 +171,6 @@ func TestReadCSVCaptured(t *testing.T) {
 		if n := run.Ledger.Count(trace.Skipped) + run.Ledger.Count(trace.Repaired); n != lost[file] {
 			t.Errorf("%s: ledger %v", file, run.Ledger.Entries)
 		}
-	}
-}
-
-// Dispatches are numbered without gaps: a file that begins late is whole, one that leaves numbers out is damaged.
-func TestMissingDispatches(t *testing.T) {
-	for ids, want := range map[string]string{"7 8 9": "[]", "7 9 20": "[11 kernels and copies cannot be read and are left out: dispatches whose numbers the file leaves out: times of idle are not known]"} {
-		text := "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Dispatch_Id\",\"Kernel_Name\",\"Correlation_Id\",\"Start_Timestamp\",\"End_Timestamp\"\n"
-		for i, id := range strings.Fields(ids) {
-			text += fmt.Sprintf("\"KERNEL_DISPATCH\",\"Agent 1\",\"1\",\"%s\",\"k\",\"%s\",\"%d000\",\"%d500\"\n", id, id, i+1, i+1)
-		}
-		run, err := ReadCSV("x", textFile("x_kernel_trace.csv", text))
-		if err != nil || fmt.Sprint(run.Damage().Sentences) != want {
-			t.Errorf("%s: %v, %v, want %s", ids, err, run, want)
-		}
-	}
-	const lost = "dispatches whose numbers the file leaves out: times of idle are not known"
-	text := strings.Replace(resultsJSON, `"kernel_id": 9}`, `"kernel_id": 9, "dispatch_id": 4}`, 1)
-	run, err := ReadJSON(strings.NewReader(text), "x_results.json")
-	if err != nil || !strings.Contains(fmt.Sprint(run.Damage().Sentences), "2 kernels and copies cannot be read and are left out: "+lost) {
-		t.Errorf("JSON: %v, %v", err, run.Damage().Sentences)
-	}
-	path := sqldbtest.Create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`
-INSERT INTO rocpd_kernel_dispatch_a SELECT id + 9, guid, nid, pid, tid, agent_id, kernel_id, 4, queue_id, stream_id, start + 500, "end" + 500, 0, 512, 256, 1, 1, 1000, 1, 1, NULL, 2 FROM rocpd_kernel_dispatch_a;
-CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_a;`)
-	if run, err = readDB(path); err != nil || !strings.Contains(describe(run), "skipped "+path+": "+lost+" ×2") {
-		t.Errorf("rocpd: %v, %v", err, describe(run))
 	}
 }
 

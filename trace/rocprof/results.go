@@ -126,7 +126,7 @@ func (j *resultsReader) agent() {
 	var size agentSize
 	ofType, logical := int64(trace.None), int64(0)
 	members := size.members()
-	members["id"] = func() { a.Key = strconv.FormatInt(j.s.MemberOf("handle"), 10) }
+	members["id"] = func() { a.Key = strconv.FormatInt(memberOf(j.s, "handle"), 10) }
 	members["type"] = func() { a.GPU = j.s.Number() == 2 }
 	members["logical_node_type_id"], members["logical_node_id"] = &ofType, &logical
 	members["name"], members["product_name"] = &name, &product
@@ -212,7 +212,7 @@ func (j *resultsReader) records(kind string) {
 // members are those of a record, and of the one within it that describes a dispatch. A number may be the handle of an object.
 func (r *record) members(s *lex.Scanner) map[string]any {
 	all := map[string]any{
-		"correlation_id": func() { r.correlation = s.MemberOf("internal") },
+		"correlation_id": func() { r.correlation = memberOf(s, "internal") },
 		"workgroup_size": axes(s, &r.workgroup), "grid_size": axes(s, &r.grid),
 	}
 	for name, to := range map[string]*int64{
@@ -222,7 +222,7 @@ func (r *record) members(s *lex.Scanner) map[string]any {
 		"agent_id":           &r.agent, "src_agent_id": &r.source, "dst_agent_id": &r.to, "bytes": &r.bytes,
 		"source_queue_id": &r.sourceQueue, "hip_event_handle": &r.event, "graph_exec_id": &r.graph, "graph_node_id": &r.node,
 	} {
-		all[name] = func() { *to = s.MemberOf("handle") }
+		all[name] = func() { *to = memberOf(s, "handle") }
 	}
 	within := maps.Clone(all)
 	all["dispatch_info"] = func() { s.Members(within) }
@@ -249,7 +249,7 @@ func (j *resultsReader) add(kind string, r *record) {
 			From: j.agentOf(r.source), To: j.agentOf(r.to), Stream: r.dispatch.Stream,
 			Correlation: r.correlation, Bytes: r.bytes, Start: start, End: end,
 		}
-		c.Dir = j.Between(c.From, c.To)
+		c.Dir = between(j.Session, c.From, c.To)
 		j.Node(r.graph, r.node)
 		j.AddCopy(j.process, &c)
 	case "hip_event":

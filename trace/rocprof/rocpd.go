@@ -194,7 +194,7 @@ func (g *rocpdReader) readCopies() {
 				Name: g.names.Name(r.Int(8)), From: g.agentOf(r, 9, on.process), To: g.agentOf(r, 10, on.process),
 				Bytes: r.Int(11), Stream: on.stream, Correlation: g.events[r.Int(12)].stack, Start: start, End: end,
 			}
-			c.Dir = g.Between(c.From, c.To)
+			c.Dir = between(g.dbReader.Session, c.From, c.To)
 			g.AddCopy(on.process, &c)
 		})
 }
@@ -283,7 +283,7 @@ func (a callArguments) arguments() *assemble.Arguments {
 		return n
 	}
 	args := &assemble.Arguments{
-		DType: assemble.DType(a["datatype"]), Communicator: a["comm"], Ranks: int(assemble.Narrow(integer("nranks"))), Peer: trace.None,
+		DType: dType(a["datatype"]), Communicator: a["comm"], Ranks: int(assemble.Narrow(integer("nranks"))), Peer: trace.None,
 	}
 	for _, count := range [...]string{"count", "sendcount", "recvcount"} {
 		if n := integer(count); n > 0 && n < assemble.MaxBytes {
@@ -355,4 +355,33 @@ func (g *rocpdReader) readHIPEvents() {
 		all = append(all, hipEvent{on.process, on.agent, on.queue, r.Int(8), on.stream, r.Int(9), g.events[r.Int(10)].stack, start, end})
 	})
 	addHIPEvents(g.Session, all)
+}
+
+// between returns the direction of a copy between two agents.
+func between(s *assemble.Session, from, to int32) trace.CopyDir {
+	if from == trace.None || to == trace.None {
+		return trace.UnknownDir
+	}
+	switch source, dest := s.Agents[from].GPU, s.Agents[to].GPU; {
+	case source && dest:
+		return trace.DeviceToDevice
+	case source:
+		return trace.DeviceToHost
+	case dest:
+		return trace.HostToDevice
+	}
+	return trace.HostToHost
+}
+
+// ncclTypes are NCCL's data types by their numbers (ncclDataType_t of nccl.h).
+var ncclTypes = [...]string{
+	"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2",
+}
+
+// dType returns the type in an argument of a call of NCCL or RCCL: its name or its number.
+func dType(arg string) string {
+	if n, err := strconv.Atoi(arg); err == nil && n >= 0 && n < len(ncclTypes) {
+		return ncclTypes[n]
+	}
+	return arg
 }

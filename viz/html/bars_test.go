@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -32,10 +33,7 @@ func TestChartOfStrategies(t *testing.T) {
 		t.Errorf("beside the bars stands %q and %q, want %q", c.Bars[0].Note, c.Bars[2].Note, hidden)
 	}
 	c.Bars[1].Error = 5 // as of a change
-	b, err := json.Marshal(c.option())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Have(json.Marshal(c.option()))(t)
 	text := string(b)
 	if want := `[{"coord":[65,1]},{"coord":[75,1]}]`; strings.Count(text, `"coord"`) != 2 || !strings.Contains(text, want) {
 		t.Errorf("no error bar %s in %s", want, text)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // update is set by `go test -update`, which rewrites the goldens.
@@ -17,14 +19,9 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s: -want +got (go test -update rewrites it)\n%s", path, diff)
 	}

@@ -48,6 +48,7 @@ type Report struct {
 	Shown      []int         // runs that timelines show at first; nil: the first and the three shortest others
 	Rank       int           // that timelines show at first if there are many, as in trace.Rank.ID
 	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
+	Inside     bool          // what to look at is inside kernels: the workgroups are open
 	Numbers    *Table        // every number of the bars; nil: none
 	Tables     []Table       // idle causes, evidence, ledger
 	Others     []Report      // of which the changes are shown alone, with their Heading: of other phases

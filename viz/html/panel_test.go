@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
@@ -67,9 +68,7 @@ func TestEncodeIsReadBack(t *testing.T) {
 			want = append(want, r.spans...)
 			p.Sections = append(p.Sections, section{Rows: []row{r}})
 		}
-		if err := p.encode(); err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, p.encode())
 		if diff := cmp.Diff(want, spans(t, &p), cmp.AllowUnexported(segment{}), cmpopts.EquateEmpty()); diff != "" {
 			rt.Errorf("-want +got\n%s", diff)
 		}
@@ -175,9 +174,7 @@ func benchmarkWrite(b *testing.B, run *trace.Run) {
 	var size int
 	for b.Loop() {
 		var buf bytes.Buffer
-		if err := Write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}))
 		size = buf.Len()
 	}
 	b.ReportMetric(float64(size)/float64(len(run.Spans)), "B/span")

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A session drives a browser in real time, over the two pipes of its debugging protocol.
@@ -33,9 +35,7 @@ func browse(t testing.TB) *session {
 	}
 	cmd := exec.CommandContext(t.Context(), browser(t), append(quiet(t.TempDir()), "--window-size=1400,1000", "--remote-debugging-pipe")...)
 	cmd.ExtraFiles = []*os.File{read, write} // 3 and 4 of the browser
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	read.Close()
 	write.Close()
 	t.Cleanup(func() {
@@ -122,9 +122,7 @@ func (s *session) run(body string, value any) {
 func BenchmarkBrowser(b *testing.B) {
 	page := render(b, Report{Title: "large", Strategies: sample().Strategies, Runs: []Named{{Name: "run", Run: tiledRun(999_000)}}})
 	file := filepath.Join(b.TempDir(), "report.html")
-	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.WriteFile(file, []byte(page), 0o600))
 	b.ReportMetric(float64(len(page))/1e6, "MB")
 	s := browse(b)
 	var paint, ready, frames []float64

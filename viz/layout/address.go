@@ -117,22 +117,3 @@ func parseWindow(s string) (Window, error) {
 	}
 	return Window{}, fmt.Errorf("%q is no range (write one like 1.2ms-3ms)", s)
 }
-
-// Path is the labels of a row and of the headings above it.
-func (t *Timeline) Path(row int) string {
-	path := t.Rows[row].Label
-	for i := t.Rows[row].Parent; i != trace.None; i = t.Rows[i].Parent {
-		path = t.Rows[i].Label + "/" + path
-	}
-	return path
-}
-
-// RowAt is the row of a path, or None.
-func (t *Timeline) RowAt(path string) int {
-	for i := range t.Rows {
-		if strings.HasSuffix(path, t.Rows[i].Label) && t.Path(i) == path {
-			return i
-		}
-	}
-	return trace.None
-}

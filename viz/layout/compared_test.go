@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // schedule is a simulated run of a GEMM of two workgroups, which is operation 3, and a
@@ -84,10 +85,7 @@ func testCompared(t *testing.T, views []View) {
 		t.Fatalf("the parts are %+v", parts)
 	}
 	pair := Part{Name: "pair 1", Ops: []int32{3, 5}}
-	tl, err := Compared(views, 0, pair, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := must.Have(Compared(views, 0, pair, 0))(t)
 	var got strings.Builder
 	for i, row := range tl.Rows {
 		fmt.Fprintf(&got, "%s%s:", strings.Repeat("  ", row.Depth), row.Label)

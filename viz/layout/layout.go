@@ -149,9 +149,6 @@ const (
 // Glyph is the mark in Unicode, Letter in ASCII.
 func (k MarkKind) Glyph() rune { return [...]rune{'▲', '△', '◆', '•'}[k] }
 
-// Letter is the mark in ASCII.
-func (k MarkKind) Letter() byte { return "^'*!"[k] }
-
 func (k MarkKind) String() string {
 	return [...]string{"put issued", "store to a peer", "local slice complete", "flag or signal"}[k]
 }

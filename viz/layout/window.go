@@ -59,18 +59,6 @@ func (w Window) Pan(by trace.Time, bounds Window) Window {
 	return Window{w.From + by, w.To + by}.inside(bounds)
 }
 
-// Show moves the window as little as it takes to show [from, to), or its start
-// if it is too long.
-func (w Window) Show(from, to trace.Time, bounds Window) Window {
-	if to > w.To {
-		w = w.Pan(to-w.To, bounds)
-	}
-	if from < w.From {
-		w = w.Pan(from-w.From, bounds)
-	}
-	return w
-}
-
 // inside shifts the window into bounds, and cuts it only if it is longer.
 func (w Window) inside(bounds Window) Window {
 	if w.Len() >= bounds.Len() {

@@ -29,10 +29,10 @@ func (m *model) address() layout.Address {
 		a.Window = *p.window
 	}
 	if len(p.t.Rows) > 0 {
-		a.Row = p.t.Path(p.row())
+		a.Row = pathOf(p.t, p.row())
 	}
 	if p.sel.span != trace.None {
-		a.Row, a.Selected = p.t.Path(p.sel.row), true
+		a.Row, a.Selected = pathOf(p.t, p.sel.row), true
 		a.At, _ = p.times(p.sel)
 	}
 	return a
@@ -67,7 +67,7 @@ func (m *model) goToAddress(a layout.Address) {
 	}
 	*p.window, p.sel.span = window, trace.None
 	m.search(a.Find)
-	if row := p.t.RowAt(a.Row); row != trace.None && len(p.t.Rows) > 0 {
+	if row := rowAt(p.t, a.Row); row != trace.None && len(p.t.Rows) > 0 {
 		p.reveal(row)
 		p.sel = selection{row, trace.None}
 		if a.Selected {
@@ -95,4 +95,23 @@ func (m *model) run(text string) {
 		return
 	}
 	m.goToAddress(a)
+}
+
+// pathOf is the labels of a row and of the headings above it.
+func pathOf(t *layout.Timeline, row int) string {
+	path := t.Rows[row].Label
+	for i := t.Rows[row].Parent; i != trace.None; i = t.Rows[i].Parent {
+		path = t.Rows[i].Label + "/" + path
+	}
+	return path
+}
+
+// rowAt is the row of a path, or None.
+func rowAt(t *layout.Timeline, path string) int {
+	for i := range t.Rows {
+		if strings.HasSuffix(path, t.Rows[i].Label) && pathOf(t, i) == path {
+			return i
+		}
+	}
+	return trace.None
 }

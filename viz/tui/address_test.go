@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -23,10 +24,7 @@ func TestAddressLeadsBack(t *testing.T) {
 			press(m, "/ ^ g Enter")
 		}
 		want := m.address()
-		parsed, err := layout.ParseAddress(want.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Have(layout.ParseAddress(want.String()))(t)
 		other := newModel(views, Options{Strategy: "bulk,fused", At: parsed})
 		if got := other.address(); got != want {
 			t.Fatalf("%s leads to %s", want, got)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -14,9 +16,7 @@ import (
 func simulated(t *testing.T, m *model, width, height int) []string {
 	t.Helper()
 	s := tcell.NewSimulationScreen("UTF-8")
-	if err := s.Init(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init())
 	defer s.Fini()
 	s.SetSize(width, height)
 	m.Update(tcell.NewEventResize(width, height))
@@ -35,85 +35,6 @@ func simulated(t *testing.T, m *model, width, height int) []string {
 		lines = append(lines, line.String())
 	}
 	return lines
-}
-
-// labels are the labels of n lines from one on.
-func labels(m *model, lines []string, first, n int) string {
-	var out []string
-	for _, line := range lines[first : first+n] {
-		out = append(out, strings.TrimSpace(string([]rune(line)[:m.regions().labels-1])))
-	}
-	return strings.Join(out, "; ")
-}
-
-// filterBy types a filter.
-func filterBy(m *model, text string) {
-	press(m, "&")
-	for _, r := range text {
-		m.Update(tcell.NewEventKey(tcell.KeyRune, r, 0))
-	}
-	press(m, "Enter")
-}
-
-// Rows are left out by class, rank and name.
-func TestRowsAreFiltered(t *testing.T) {
-	for _, c := range []struct{ filter, keys, want string }{
-		{"", "", "▾ rank 0 · H200; stream 7; stream 20; engine 0"},
-		{"rank 1", "", "▾ rank 1 · H200; stream 7; stream 20; engine 0"},
-		{"class communication", "", "▾ rank 0 · H200; stream 20; link to rank 1; ▾ rank 1 · H200"},
-		{"name soft.*", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
-		{"softmax", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
-		{"nothing at all", "", "▾ rank 0 · H200; stream 7; stream 20; engine 0"},
-		{"", "& s o f t Enter & Enter", "▾ rank 0 · H200; stream 7; stream 20; engine 0"},
-		{"", "& r a n k Space 1 Enter & s o f t Enter", "▾ rank 1 · H200; stream 7; ; "},
-	} {
-		m := newModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
-		press(m, c.keys)
-		if c.filter != "" {
-			filterBy(m, c.filter)
-		}
-		if got := labels(m, simulated(t, m, 100, 30), 2, 4); got != c.want {
-			t.Errorf("%q, %q:\n got %s\nwant %s", c.keys, c.filter, got, c.want)
-		}
-	}
-}
-
-// A class that the filter leaves out takes no time on rows with another one.
-func TestFilterOfClassesEmptiesCells(t *testing.T) {
-	m := newModel([]layout.View{{Run: fused(8)}}, Options{ASCII: true, Figure: &layout.Figure{}})
-	before := strings.Join(simulated(t, m, 80, 20), "\n")
-	filterBy(m, "class waiting")
-	after := strings.Join(simulated(t, m, 80, 20), "\n")
-	wait := strings.Count(before, "....")
-	if strings.Contains(after, "RRRR") || strings.Contains(after, "CCCC") || strings.Count(after, "....") < wait || wait == 0 {
-		t.Errorf("before\n%s\nafter\n%s", before, after)
-	}
-	if !strings.Contains(after, "only class waiting") {
-		t.Errorf("the filter is not shown:\n%s", after)
-	}
-}
-
-// When zoomed in, a line shows the whole axis and where the window is; a click on it goes there.
-func TestOverview(t *testing.T) {
-	m := newModel(both(), Options{Colors: 256})
-	if line := simulated(t, m, 100, 30)[1]; strings.Contains(line, "[") {
-		t.Errorf("an overview of all: %q", line)
-	}
-	press(m, "w w w")
-	line := simulated(t, m, 100, 30)[1]
-	if !strings.Contains(line, "rank 0") || !strings.Contains(line, "[") || !strings.Contains(line, "]") {
-		t.Errorf("no overview: %q", line)
-	}
-	r := m.regions()
-	m.Update(tcell.NewEventMouse(99, r.overview.y, tcell.ButtonPrimary, 0))
-	m.Update(tcell.NewEventMouse(99, r.overview.y, tcell.ButtonNone, 0))
-	if p := m.page(); p.window.To != p.bounds.To {
-		t.Errorf("a click at the end goes to %v of %v", *p.window, p.bounds)
-	}
-	press(m, "O")
-	if line := simulated(t, m, 100, 30)[1]; strings.Contains(line, "rank 0") {
-		t.Errorf("O does not remove it: %q", line)
-	}
 }
 
 // No key does two things, and every command has a key and a help.
@@ -150,5 +71,21 @@ func TestHelpHasAll(t *testing.T) {
 				t.Errorf("%v: no %q in the help", size, begin)
 			}
 		}
+	}
+}
+
+func TestFullNames(t *testing.T) {
+	var b trace.Builder
+	name := "void " + strings.Repeat("abcdefghi ", 20) + "end_of_the_name"
+	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{}), Peer: trace.None})
+	b.Add(trace.Span{Kind: trace.Compute, End: 100, Name: b.Intern(name), Lane: lane, Parent: trace.None, Attr: trace.None})
+	m := newModel([]layout.View{{Run: b.Finish(trace.Options{})}}, Options{Colors: 256})
+	press(m, "j Enter")
+	if strings.Contains(strings.Join(simulated(t, m, 80, 24), ""), "end_of_the_name") {
+		t.Error("the name fits without asking for it")
+	}
+	press(m, "I")
+	if screen := strings.Join(simulated(t, m, 80, 24), ""); !strings.Contains(screen, name) {
+		t.Errorf("no full name:\n%s", screen)
 	}
 }

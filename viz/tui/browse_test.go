@@ -12,6 +12,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"go.uber.org/goleak"
 
+	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -100,7 +101,7 @@ func contents(s tcell.SimulationScreen) string {
 }
 
 func TestBrowse(t *testing.T) {
-	err := browseFor(context.Background(), t, func(s *readyScreen) {
+	must.Do(t, browseFor(context.Background(), t, func(s *readyScreen) {
 		shows := func(want string) {
 			t.Helper()
 			if got := contents(s); !strings.Contains(got, want) {
@@ -119,10 +120,7 @@ func TestBrowse(t *testing.T) {
 			t.Errorf("the clipboard holds %q", got)
 		}
 		s.InjectKey(tcell.KeyRune, 'q', 0)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestBrowseEnds(t *testing.T) {
@@ -138,9 +136,7 @@ func TestBrowseEnds(t *testing.T) {
 		{"cancelled before", func(*readyScreen) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := browseFor(ctx, t, c.end); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, browseFor(ctx, t, c.end))
 		})
 	}
 }

@@ -219,3 +219,39 @@ func keyNamed(name string) *tcell.EventKey {
 	}
 	panic(fmt.Sprintf("no key %q", name))
 }
+
+// crowdedRun is a run of a fused kernel of four workgroups, the last of which puts often.
+func crowdedRun() *trace.Run {
+	var b trace.Builder
+	rank := b.AddRank(trace.Rank{ID: 0, World: 2})
+	for wg := range 4 {
+		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(wg), Peer: trace.None})
+		attr := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(wg), Persistent: int32(wg), CU: 0, Peer: 1, Row: trace.None, Col: trace.None})
+		s := trace.Span{Kind: trace.Workgroup, Lane: lane, End: 100_000, Name: b.Intern("k"), Parent: trace.None, Attr: attr}
+		s.Parent = b.Add(s)
+		for i := range 1 + 60*(wg/3) { // the last has many
+			at := trace.Time(i) * 1500
+			b.Add(trace.Span{Kind: trace.PhasePut, Lane: lane, Start: at, End: at, Name: b.Intern("put"), Parent: s.Parent, Attr: attr})
+		}
+	}
+	return b.Finish(trace.Options{KeepZero: true})
+}
+
+// twoKindsRun is a run of a workgroup that puts often and is told as often that a slice is ready.
+func twoKindsRun() *trace.Run {
+	var b trace.Builder
+	rank := b.AddRank(trace.Rank{ID: 0, World: 2})
+	lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, Peer: trace.None})
+	attr := b.AddWorkgroup(trace.WorkgroupAttr{CU: 0, Peer: 1, Row: trace.None, Col: trace.None})
+	own := b.AddWorkgroup(trace.WorkgroupAttr{CU: 0, Peer: trace.None, Row: trace.None, Col: trace.None})
+	s := trace.Span{Kind: trace.Workgroup, Lane: lane, End: 100_000, Name: b.Intern("k"), Parent: trace.None, Attr: attr}
+	s.Parent = b.Add(s)
+	for i := range 120 {
+		mark := trace.Span{Kind: trace.PhasePut, Lane: lane, Start: trace.Time(i) * 800, End: trace.Time(i) * 800, Name: b.Intern("put"), Parent: s.Parent, Attr: attr}
+		if i >= 60 {
+			mark.Kind, mark.Name, mark.Attr = trace.Marker, b.Intern("slice ready"), own
+		}
+		b.Add(mark)
+	}
+	return b.Finish(trace.Options{KeepZero: true})
+}

@@ -22,7 +22,7 @@ func (m *model) drawHits(c canvas, p *page, r regions) {
 		}
 		y := r.details.y + 1 + i
 		x := c.text(0, y, r.width, fmt.Sprintf("%*d  %-12s %-10s", len(fmt.Sprint(len(p.hits))), first+i+1, c.words(layout.Short(from)), c.words(layout.Short(to-from))), style)
-		x = c.text(x+1, y, r.width, p.t.Path(h.row)+"  ", c.faint())
+		x = c.text(x+1, y, r.width, pathOf(p.t, h.row)+"  ", c.faint())
 		c.text(x, y, r.width, trace.Short(p.t.Run(h.row).NameOf(p.t.Span(h.row, h.span))), style)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"go.uber.org/goleak"
 
-	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -63,31 +62,6 @@ func TestReplayedBehind(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// A run beside itself differs in nothing, and one step of each is compared with the lane of what changes between them, too.
-func TestNoDifference(t *testing.T) {
-	changes, _ := overlap.ChangesOf(capture("a", 1).Ranks, nil, nil, 1)
-	step, at := Time{Step: 300}, layout.Address{Show: "all", Window: layout.Window{To: 300}}
-	m := newModel([]layout.View{{Run: capture("a", 1)}, {Run: capture("b", 1)}, {Run: changes}},
-		Options{Stats: true, Times: []Time{step, step, {}}, At: at})
-	s := tcell.NewSimulationScreen("UTF-8")
-	if err := s.Init(); err != nil {
-		t.Fatal(err)
-	}
-	s.SetSize(120, 40)
-	m.Draw(s)
-	s.Show()
-	got := contents(s)
-	_, table, ok := strings.Cut(got, "2 − 1")
-	if !ok || !strings.Contains(table, "gemm_128x256") || !strings.Contains(got, "one step of each") {
-		t.Fatalf("no table:\n%s", got)
-	}
-	for _, line := range strings.Split(table, "\n") {
-		if strings.ContainsAny(line, "+-") {
-			t.Errorf("a difference: %s", line)
-		}
 	}
 }
 

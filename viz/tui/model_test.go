@@ -121,63 +121,6 @@ func TestOpening(t *testing.T) {
 	}
 }
 
-// TestKeys says what keys do to the row, the selection and the window.
-func TestKeys(t *testing.T) {
-	const stream7 = "j Enter " // selects the first kernel: nearest to the middle is add
-	for _, c := range []struct{ keys, want string }{
-		{"", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"w", "rank 0 · H200 | - | 96 µs to 384 µs"},
-		{"w s", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"w a", "rank 0 · H200 | - | 38.4 µs to 326.4 µs"},
-		{"w a a a", "rank 0 · H200 | - | 0 ns to 288 µs"},
-		{"w End", "rank 0 · H200 | - | 192 µs to 480 µs"},
-		{"w Right Home", "rank 0 · H200 | - | 0 ns to 288 µs"},
-		{"w w 0", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"j", "stream 7 | - | 0 ns to 480 µs"},
-		{stream7, "stream 7 | add | 0 ns to 480 µs"},
-		{stream7 + ",", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{stream7 + ", ,", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{stream7 + ". . .", "stream 7 | softmax | 0 ns to 480 µs"},
-		{stream7 + "f", "stream 7 | add | 204.5 µs to 210.5 µs"},
-		{stream7 + "f .", "stream 7 | softmax | 420 µs to 426 µs"},
-		{stream7 + "w w", "stream 7 | add | 132.8 µs to 305.6 µs"},
-		{stream7 + ", [", "level 1 | cudaLaunchKernel | 0 ns to 480 µs"},
-		{stream7 + ", [ ]", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{stream7 + "Esc", "stream 7 | - | 0 ns to 480 µs"},
-		{"Space j", "rank 1 · H200 | - | 0 ns to 480 µs"},
-		{"Enter j Enter k", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"G", "host threads (1) | - | 0 ns to 480 µs"},
-		{"G g", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"/ N C C L Enter", "stream 20 | ncclDevKernel_AllReduce | 0 ns to 480 µs"},
-		{"/ m m Enter n n", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{"/ a t e n Enter n n", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"}, // its operator
-		{"/ m m Enter N", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{"/ x Backspace Backspace j", "stream 7 | - | 0 ns to 480 µs"},
-		{"w w : 1 0 0 Space u s Enter", "rank 0 · H200 | - | 13.6 µs to 186.4 µs"},
-		{"w : 9 s Enter", "rank 0 · H200 | - | 192 µs to 480 µs"},
-		{"j Tab", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"j w Tab Tab", "stream 7 | - | 96 µs to 384 µs"},
-		{"2 0", "rank 0 · H200 | - | 0 ns to 384 µs"},
-		{"w w u", "rank 0 · H200 | - | 96 µs to 384 µs"},
-		{"w w d d d u", "rank 0 · H200 | - | 153.6 µs to 326.4 µs"},
-		{"w w u u u", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{": f i n d = s o f t Enter", "stream 7 | softmax | 0 ns to 480 µs"},
-		{": t = 1 0 u s - 5 0 u s & r o w = x Enter", "rank 0 · H200 | - | 10 µs to 50 µs"},
-		{"/ ^ s o f t . * x $ Enter", "stream 7 | softmax | 0 ns to 480 µs"},
-		{"/ g e m m _ 1 2 8 x 2 5 6 < Enter", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{"/ ( Enter", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{"j x", "captured | - | 0 ns to 480 µs"},
-		{"x G Enter G", "host threads (1) | - | 0 ns to 480 µs"},
-	} {
-		m := newModel(both(), Options{})
-		m.Update(tcell.NewEventResize(100, 30))
-		press(m, c.keys)
-		if got := state(m); got != c.want {
-			t.Errorf("%q:\n got %s\nwant %s", c.keys, got, c.want)
-		}
-	}
-}
-
 // state is the row, the selection and the window in words.
 func state(m *model) string {
 	p := m.page()
@@ -188,80 +131,14 @@ func state(m *model) string {
 	return fmt.Sprintf("%s | %s | %s to %s", p.t.Rows[p.row()].Label, sel, layout.Exact(p.window.From), layout.Exact(p.window.To))
 }
 
-func TestMessages(t *testing.T) {
-	for _, c := range []struct{ keys, want string }{
-		{"F5", "no key F5 (? lists them)"},
-		{"n", "nothing searched for (/)"},
-		{"/ z z Enter", `no name or operator matches "zz"`},
-		{"/ m m Enter", "1 of 4"},
-		{"/ m m Enter N", "4 of 4"},
-		{": 5 k Enter", `time "5 k" (write one like 12.5 ms)`},
-		{": 9 s Enter", "9 s is outside 0 ns – 480 µs"},
-		{"v", "rank 0 has no workgroups: overlapse replay TRACE -o out --rank 0, then view out; or view a *_wg_trace.csv"},
-		{"m", "select a slice to measure from (Enter)"},
-		{"]", "select a call, a kernel or a wait first (Enter)"},
-		{"j Enter ]", "the run does not say what waited for it"},
-		{"c", "copied"},
-		{"u", "nothing to undo"},
-		{": r a n k = x Enter", `address: rank: "x" is no rank`},
-		{": f o o = x Enter", `address: no part "foo" (there are strategy, show, rank, kernel, t, find, row and at)`},
-		{"w w j Enter y", "t=153.6us-326.4us&row=rank+0+%C2%B7+H200/stream+7&at=205us"},
-		{"/ ^ s o f t Enter y", "find=%5Esoft&row=rank+0+%C2%B7+H200/stream+7&at=420us"},
-		{"x y", "show=all&row=captured"},
-	} {
-		m := newModel(both(), Options{})
-		press(m, strings.ReplaceAll(c.keys, "5 k", "5 Space k"))
-		if m.message != c.want {
-			t.Errorf("%q: message %q, want %q", c.keys, m.message, c.want)
-		}
-	}
-}
-
-func TestEffects(t *testing.T) {
-	m := newModel(both(), Options{})
-	for _, k := range []string{"q", "Ctrl-C", "/ Ctrl-C", "? q q"} {
-		if !press(m, k).Quit {
-			t.Errorf("%s does not quit", k)
-		}
-		m.prompt = nil
-	}
-	if press(m, "/ q").Quit || m.prompt.text != "q" {
-		t.Error("q in a prompt quits")
-	}
-	press(m, "Esc")
-	if !m.Update(tcell.NewEventInterrupt(nil)).Quit {
-		t.Error("an interrupt does not quit")
-	}
-	got := press(m, "j Enter , c").Copy
-	for _, want := range []string{"gemm_128x256<float>", "duration\t100 µs\n", "grid\t132×1×1 = 132 workgroups\n"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("copied %q, want %q in it", got, want)
-		}
-	}
-}
-
+// The wheel zooms at the pointer, and what is dragged moves with it; clicks are in testdata/keys.txt.
 func TestMouse(t *testing.T) {
 	m := newModel(both(), Options{})
 	screen(m, 100, 30)
 	r := m.regions()
 	at := func(x, y int, b tcell.ButtonMask) { m.Update(tcell.NewEventMouse(x, y, b, 0)) }
-	click := func(x, y int) { at(x, y, tcell.ButtonPrimary); at(x, y, tcell.ButtonNone) }
 	column := func(us trace.Time) int { return r.labels + m.page().window.Cell(us*1000, r.cells()) }
 	row := func(i int) int { return r.rows.y + i }
-	want := func(what, want string) {
-		t.Helper()
-		if got := state(m); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", what, got, want)
-		}
-	}
-	click(column(150), row(1))
-	want("click on a kernel", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs")
-	click(column(300), row(1))
-	want("click on idle time", "stream 7 | - | 0 ns to 480 µs")
-	click(0, row(0))
-	click(0, row(1))
-	want("click on a heading's label", "rank 1 · H200 | - | 0 ns to 480 µs")
-	click(0, row(0))
 	pointer := column(240)
 	under := m.timeAt(pointer)
 	at(pointer, row(1), tcell.WheelUp)
@@ -276,11 +153,8 @@ func TestMouse(t *testing.T) {
 		t.Errorf("five columns of %d drag by %d of %d", r.cells(), moved, before.Len())
 	}
 	at(0, row(1), tcell.WheelDown)
-	want("wheel over the labels", fmt.Sprintf("engine 0 | - | %s to %s", layout.Exact(m.page().window.From), layout.Exact(m.page().window.To)))
-	tabs, _ := m.header()
-	click(tabs[1].from, 0)
-	if m.tab != 1 {
-		t.Error("a click on a run's name does not show it")
+	if got := state(m); !strings.HasPrefix(got, "engine 0 | - | ") || *m.page().window == before {
+		t.Errorf("the wheel over the labels goes to %s", got)
 	}
 }
 

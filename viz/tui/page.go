@@ -81,7 +81,7 @@ func (p *page) fill(height int) {
 				run = row
 			}
 			if r.Kind == kind && p.closed[row] && !r.Detail {
-				path := strings.TrimPrefix(p.t.Path(row), p.t.Rows[run].Label)
+				path := strings.TrimPrefix(pathOf(p.t, row), p.t.Rows[run].Label)
 				if rows[path] == nil {
 					paths = append(paths, path)
 				}
@@ -173,7 +173,7 @@ func (p *page) choose(s selection) {
 	p.sel = s
 	p.reveal(s.row)
 	from, to := p.times(s)
-	*p.window = p.window.Show(from, max(to, from+1), p.bounds)
+	*p.window = show(*p.window, from, max(to, from+1), p.bounds)
 }
 
 // pan moves the window by a time.
@@ -223,4 +223,16 @@ func (p *page) enter(row int) {
 	if id := p.nearest(row, p.window.From+p.window.Len()/2); id != trace.None {
 		p.choose(selection{row, id})
 	}
+}
+
+// show moves the window as little as it takes to show [from, to), or its start
+// if it is too long.
+func show(w layout.Window, from, to trace.Time, bounds layout.Window) layout.Window {
+	if to > w.To {
+		w = w.Pan(to-w.To, bounds)
+	}
+	if from < w.From {
+		w = w.Pan(from-w.From, bounds)
+	}
+	return w
 }

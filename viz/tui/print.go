@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -14,7 +15,7 @@ import (
 
 // Print writes the runs as text, so wide, on one axis, for logs and pipes.
 // With o.At set it writes the rows and the window of that view. With o.Figure set it writes
-// that Figure 11 of each run that has the workgroups, and names those without; it is an error
+// that Figure 11 of each run that has the workgroups, and names those without below; it is an error
 // if none has them. There are no colours. Widths outside 1 to maxColumns become the nearest
 // of them.
 func Print(w io.Writer, views []layout.View, width int, o Options) error {
@@ -43,29 +44,54 @@ func Print(w io.Writer, views []layout.View, width int, o Options) error {
 // maxColumns bounds the memory that printing takes.
 const maxColumns = 10_000
 
+// figures writes the figure of each run that has one, then which runs have none; it is an error if none has.
 func (o Options) figures(out *bufio.Writer, views []layout.View, width int) error {
+	var without []string
 	var first error
-	found := false
-	for i, v := range views {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
+	drawn := false
+	for _, v := range views {
 		t, err := layout.Figure11(v, *o.Figure)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", clean(nameOf(v)), err)
-			fmt.Fprintln(out, err)
-			first = cmp.Or(first, err)
+			without, first = append(without, clean(nameOf(v))), cmp.Or(first, fmt.Errorf("%s: %w", clean(nameOf(v)), err))
 			continue
 		}
-		found = true
-		fmt.Fprintf(out, "%s: %s\n", clean(nameOf(v)), clean(t.Title))
+		if drawn {
+			fmt.Fprintln(out)
+		}
+		drawn = true
+		fmt.Fprint(out, folded(clean(nameOf(v))+": "+clean(t.Title), width))
 		window := t.Bounds()
 		o.print(out, newPage(t, &window, window), width)
 	}
-	if !found {
+	if !drawn {
 		return first
 	}
+	if len(without) > 0 {
+		fmt.Fprint(out, folded("without workgroups: "+strings.Join(without, "; "), width))
+	}
 	return nil
+}
+
+// folded is a text in lines so wide, broken between words where that is possible.
+func folded(text string, width int) string {
+	var out strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		size := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+size > width:
+			out.WriteByte('\n')
+			column = 0
+		default:
+			out.WriteByte(' ')
+			column++
+		}
+		out.WriteString(word)
+		column += size
+	}
+	out.WriteByte('\n')
+	return out.String()
 }
 
 // legendLines is how many lines of legend Print writes at most.

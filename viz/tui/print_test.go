@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/gdamore/tcell/v2"
+	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace/testkit/must"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -63,6 +67,51 @@ func TestPrintWidth(t *testing.T) {
 		}
 		if widest > want || widest < want/2 {
 			t.Errorf("width %d: the widest line has %d columns, want %d at most", width, widest, want)
+		}
+	}
+}
+
+// strict is a surface that allows nothing outside itself, and no text that a
+// terminal would obey.
+type strict struct {
+	t     *rapid.T
+	w, h  int
+	ascii bool
+	one   tcell.CellBuffer
+}
+
+func (s *strict) Size() (int, int) { return s.w, s.h }
+
+func (s *strict) Put(x, y int, text string, style tcell.Style) (string, int) {
+	if w, _ := s.one.Size(); w == 0 {
+		s.one.Resize(2, 1)
+	}
+	rest, width := s.one.Put(0, 0, text, style)
+	if x < 0 || y < 0 || x >= s.w || y >= s.h {
+		s.t.Fatalf("%q at (%d, %d) of %d × %d", text, x, y, s.w, s.h)
+	}
+	put := strings.TrimSuffix(text, rest)
+	for _, r := range put {
+		if !unicode.IsGraphic(r) || s.ascii && isOurs(r) {
+			s.t.Fatalf("%q holds %U", put, r)
+		}
+	}
+	if len([]rune(put)) > 8 {
+		s.t.Fatalf("one cell holds %d runes", len([]rune(put)))
+	}
+	return rest, width
+}
+
+// isOurs reports whether a rune is one that the view itself draws with.
+func isOurs(r rune) bool {
+	return strings.ContainsRune("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▓▒░▤▥▚▞═│▾▸▲△◆•▼◊µ→×–", r)
+}
+
+// Clean text stays as it is, and is short.
+func TestClean(t *testing.T) {
+	for _, s := range hostileNames() {
+		if once := clean(s); clean(once) != once || len(once) > 2*maxText {
+			t.Errorf("clean(%.20q) is not clean, or long: %d bytes", s, len(once))
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (t theme) swatch(c layout.Class) (string, tcell.Style) {
 }
 
 func (t theme) mark(k layout.MarkKind) string {
-	return t.pick(string(k.Glyph()), string(k.Letter()))
+	return t.pick(string(k.Glyph()), string(letter(k)))
 }
 
 // plainASCII turns what the layout writes for people into ASCII.
@@ -88,3 +88,6 @@ func (t theme) words(s string) string {
 	}
 	return strings.NewReplacer("µ", "u", "·", "-", "×", "x", "–", "-", "→", ">").Replace(s)
 }
+
+// letter is the mark in ASCII.
+func letter(k layout.MarkKind) byte { return "^'*!"[k] }

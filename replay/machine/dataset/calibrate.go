@@ -38,7 +38,7 @@ type calibration struct {
 
 	// Seconds that collectives wait for free compute units, by what runs alongside: of rows
 	// without kernel, and of rows with it.
-	wait [len(machine.CoRunNames)][2]machine.Quantity
+	wait [len(coRunNames)][2]machine.Quantity
 }
 
 // A step reads one number or table, or a law, into c.m and c.found.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Duty cycles made by the law give its parameters back.
@@ -47,10 +48,7 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 		cycle(gap, "triad")
 		cycle(gap, "all_gather")
 	}
-	res, err := CalibrateMachine(rows, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Have(CalibrateMachine(rows, base))(t)
 	m := res.Machine
 	for _, c := range []struct {
 		name      string

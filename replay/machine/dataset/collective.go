@@ -65,7 +65,7 @@ func collectives(op trace.CollectiveOp) []step {
 }
 
 // coRuns are the kinds of compute that collectives run alongside.
-var coRuns = [len(machine.CoRunNames)]struct{ key, name string }{
+var coRuns = [len(coRunNames)]struct{ key, name string }{
 	machine.CoRunLibrary: {"beside_library", "cuBLAS"},
 	machine.CoRunTiles:   {"beside_tiles", "Triton GEMMs"},
 	machine.CoRunMemory:  {"beside_memory", "memory-bound kernels"},
@@ -93,7 +93,7 @@ func coRunLaw(n machine.CoRunKind) law {
 	}
 	l := law{
 		name: "collectives alongside " + coRuns[n].name, keys: slowdowns,
-		need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
+		need: "kind collective, strategy " + coRunNames[n] + " with kernel",
 		rows: func(c *calibration) []Row { return c.alongside(n) },
 		predict: func(c *calibration, r *Row) (predicted, measured float64) {
 			alone, of, waited := c.alone(r), c.m.Library.Of(r.Workload.op()), 0.0
@@ -124,7 +124,7 @@ func coRunLaw(n machine.CoRunKind) law {
 // last wave leaves CUs idle, the channels of a small collective start one after the other,
 // which is dispatch and no slowdown: those rows do not count.
 func (c *calibration) alongside(n machine.CoRunKind) []Row {
-	return c.where("kind collective, with alone_us, strategy "+machine.CoRunNames[n], func(r *Row) bool {
+	return c.where("kind collective, with alone_us, strategy "+coRunNames[n], func(r *Row) bool {
 		if g := r.Params.GEMM; n == machine.CoRunLibrary && len(g) == 3 && r.Workload.Bytes <= smallBytes {
 			return c.m.Tiling(g[0], g[1], g[2]).Tiles%int(c.m.GPU.CUs.Value) == 0
 		}
@@ -155,3 +155,6 @@ func (c *calibration) waitOf(n machine.CoRunKind, r *Row) *machine.Quantity {
 	}
 	return nil
 }
+
+// coRunNames are the strategies of dataset rows that measure each kind.
+var coRunNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}

@@ -18,7 +18,7 @@ import (
 // is what they count of the wait for compute units, in seconds; noise is relative.
 func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []Row) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for kind, strategy := range machine.CoRunNames {
+	for kind, strategy := range coRunNames {
 		for _, op := range machine.RecordedOps {
 			for _, channels := range []int{4, 8, 16, 24} {
 				for _, bytes := range []int64{32 << 20, 128 << 20} {
@@ -51,17 +51,17 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 		}
 		base := machinetest.Load(t, "h200")
 		for _, op := range machine.RecordedOps {
-			for n := range machine.CoRunNames {
+			for n := range coRunNames {
 				base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)).Value *= 3
 			}
 		}
 		res := must.Have(CalibrateMachine(besideRows(&truth, kernel, wait, 0), base))(t)
 		for _, op := range machine.RecordedOps {
-			for n := range machine.CoRunNames {
+			for n := range coRunNames {
 				kind := machine.CoRunKind(n)
 				got, want := res.Machine.Library.Of(op).CoRunSlowdown(kind).Value, truth.Library.Of(op).CoRunSlowdown(kind).Value
 				if off(got, want) > 0.02 {
-					t.Errorf("kernel %v, %v %s: %v, made with %v", kernel, op, machine.CoRunNames[n], got, want)
+					t.Errorf("kernel %v, %v %s: %v, made with %v", kernel, op, coRunNames[n], got, want)
 				}
 			}
 		}
@@ -72,17 +72,17 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 func TestUnknownSlowdownsAreRead(t *testing.T) {
 	truth, base := machinetest.Load(t, "h200"), machinetest.Load(t, "h200")
 	for _, op := range machine.RecordedOps {
-		for n := range machine.CoRunNames {
+		for n := range coRunNames {
 			*base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)) = machine.Quantity{Mark: machine.Unknown}
 		}
 	}
 	res := must.Have(CalibrateMachine(besideRows(&truth, true, 0, 0), base))(t)
 	for _, op := range machine.RecordedOps {
-		for n := range machine.CoRunNames {
+		for n := range coRunNames {
 			kind := machine.CoRunKind(n)
 			got, want := res.Machine.Library.Of(op).CoRunSlowdown(kind), truth.Library.Of(op).CoRunSlowdown(kind)
 			if !got.Known() || off(got.Value, want.Value) > 0.02 {
-				t.Errorf("%v %s: %v, made with %v", op, machine.CoRunNames[n], got, want)
+				t.Errorf("%v %s: %v, made with %v", op, coRunNames[n], got, want)
 			}
 		}
 	}

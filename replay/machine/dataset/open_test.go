@@ -16,21 +16,15 @@ const repository = "../../../samples/measurements"
 // In the repository's dataset every file and trace is listed, checksums match and ids
 // are unique.
 func TestOpenRepository(t *testing.T) {
-	d, err := Open(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Have(Open(repository))(t)
 	rows, splits, bytes := 0, map[Split]int{}, int64(0)
 	for _, s := range d.Sets {
 		rows += len(s.Rows)
 		splits[s.Split]++
 	}
-	text, err := os.ReadFile(filepath.Join(repository, IndexFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile(filepath.Join(repository, IndexFile)))(t)
 	generated := map[string]bool{IndexFile: true, "README.md": true, "ACCURACY.md": true, "errors.csv": true}
-	err = filepath.WalkDir(repository, func(name string, e os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(repository, func(name string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -44,10 +38,7 @@ func TestOpenRepository(t *testing.T) {
 			t.Errorf("%s is not in the index", rel)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if rows < 3000 || splits[Calibrate] == 0 || splits[Develop] == 0 {
 		t.Errorf("%d rows, sets by split %v", rows, splits)
 	}

@@ -20,7 +20,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -153,22 +152,6 @@ type Settings struct {
 	LDS          int     `json:"lds,omitempty"`              // KiB of shared memory that each workgroup of compute requests
 	Blocks       int     `json:"blocks,omitempty"`           // workgroups of compute, looping over its tiles; 0: one a tile
 	Graph        bool    `json:"graph,omitempty"`
-}
-
-// Text is the settings by name, as text: a number, a word or "on". Those that are left out or off are not among them.
-func (s *Settings) Text() iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		for f, v := range reflect.ValueOf(s).Elem().Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			value := fmt.Sprint(v)
-			if v.Kind() == reflect.Bool {
-				value = "on"
-			}
-			if !v.IsZero() && !yield(name, value) {
-				return
-			}
-		}
-	}
 }
 
 // A State is that of the GPUs and the host, and what observed them.

@@ -14,6 +14,19 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// Ran gives what a run returned, which must have a result:
+//
+//	out := enginetest.Ran(engines.Run(w, m, sel, plan.Scenario{}, replay.Options{}))(t)
+func Ran(out engines.Outcome, err error) func(t testing.TB) engines.Outcome {
+	return func(t testing.TB) engines.Outcome {
+		t.Helper()
+		if err != nil || out.Result == nil {
+			t.Fatal(err, out.Why)
+		}
+		return out
+	}
+}
+
 // Outcome runs a strategy with settings, which must apply.
 func Outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string) engines.Outcome {
 	t.Helper()

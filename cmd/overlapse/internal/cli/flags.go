@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -131,9 +129,6 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
 }
 
-// StopFunc reports to a simulation whether the context is done.
-func StopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
-
 // FailedError is an error if a strategy panicked, or if one that the user selected did not run.
 func (f *Flags) FailedError(outcomes []engines.Outcome) error {
 	if err := engines.Defect(outcomes...); err != nil || f.Strategy == "all" {
@@ -149,36 +144,4 @@ func (f *Flags) FailedError(outcomes []engines.Outcome) error {
 		return nil
 	}
 	return Exit(Failed, "%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))
-}
-
-// SelectedPairs restricts the selections to the pairs of --pair: numbers of
-// inspect's table, separated by commas.
-func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
-	kinds := workload.Pairs(w)
-	var rows []int
-	for _, word := range strings.Split(numbers, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || n < 1 || n > len(kinds) {
-			return nil, Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
-		}
-		rows = append(rows, kinds[n-1].Rows...)
-	}
-	kept := slices.Clone(sel)
-	for i := range kept {
-		if kept[i].Strategy.Kind != plan.Exact {
-			kept[i].Strategy = engines.On(kept[i].Strategy, rows)
-		}
-	}
-	return kept, nil
-}
-
-// numbersOf is the range of pair numbers in words.
-func numbersOf(kinds int) string {
-	switch kinds {
-	case 0:
-		return "no pairs"
-	case 1:
-		return "pair 1 only"
-	}
-	return fmt.Sprintf("pairs 1 to %d", kinds)
 }

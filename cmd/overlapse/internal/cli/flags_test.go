@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/trace/guard"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A strategy that panicked fails the command, also with --strategy all.
@@ -25,14 +26,9 @@ func TestDefectFails(t *testing.T) {
 func TestWithSettings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"mine.yaml", `C:\mine.yaml`} { // a name like any other but on Windows
-		if err := os.WriteFile(name, []byte("wait: 1 us\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("wait: 1 us\n"), 0o666))
 	}
-	want, err := withSettings("bulk,tilesync:mine.yaml:policy=tile,fused")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Have(withSettings("bulk,tilesync:mine.yaml:policy=tile,fused"))(t)
 	for _, selection := range []string{`bulk,tilesync:C:\mine.yaml:policy=tile,fused`} {
 		if got, err := withSettings(selection); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", selection, got, err, want)

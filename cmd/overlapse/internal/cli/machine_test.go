@@ -9,16 +9,14 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // What a trace's device selects, --machine accepts under the name that is printed.
 func TestSelectedMachinesAreAccepted(t *testing.T) {
 	r := &Reader{Console: &Console{Out: io.Discard, Err: io.Discard, Quiet: true}}
 	for _, name := range machine.Names() {
-		base, err := machine.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base := must.Have(machine.Load(name))(t)
 		device := trace.Device{Name: base.GPU.Name}
 		for _, ranks := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 64, 72, 100, 128, 512, 4096} {
 			m, err := r.suggested(captured(device, ranks))

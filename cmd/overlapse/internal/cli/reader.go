@@ -120,16 +120,6 @@ func ReadingLine(p *format.Progress, then string) string {
 	return line
 }
 
-// Input is the name under which open finds a trace given as one path or several.
-func (r *Reader) Input(paths []string) string {
-	if len(paths) == 1 {
-		return paths[0]
-	}
-	name := fmt.Sprintf("%s and %d more", paths[0], len(paths)-1)
-	r.Inputs = map[string][]string{name: paths}
-	return name
-}
-
 // Reading is the options of the readers from the flags.
 func (r *Reader) Reading() format.Options {
 	const most = 1 << 40 // MiB

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // A pipe would block the server.
@@ -15,10 +17,7 @@ func TestRootsRefusePipes(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.json"), 0o600); err != nil {
 		t.Skip(err)
 	}
-	roots, err := NewRoots([]string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	roots := must.Have(NewRoots([]string{dir}))(t)
 	if _, err := roots.Resolve("pipe.json"); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
 		t.Error(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
-	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
 )
 
@@ -274,12 +273,4 @@ func total(widths []int) (sum int) {
 		}
 	}
 	return sum
-}
-
-// StateNames are the columns of what a time consists of, and States the cells.
-var StateNames = []string{"compute", "transfer", "waiting", "copies", "idle", "overlapped"}
-
-// States are the cells of StateNames.
-func States(t overlap.Times) []any {
-	return []any{t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, t.Hidden}
 }

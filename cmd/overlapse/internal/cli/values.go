@@ -10,9 +10,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// MaxRows is the largest number of rows, columns or pixels that a flag may ask for.
-const MaxRows = 100_000
-
 // A value is that of a flag which is checked when it is set.
 type value struct {
 	kind string

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -151,13 +150,6 @@ func ShellWords(words []string) string {
 		quoted[i] = ShellWord(w)
 	}
 	return strings.Join(quoted, " ")
-}
-
-// Listed joins words: "a, b or c".
-func Listed(words []string) string {
-	words = slices.Clone(words)
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // Markdown writes a text from a trace so that it is no markup of a table or of HTML.

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // captured is a trace of one of two ranks: a host call, GEMMs, and an all-reduce, in steps.
@@ -40,14 +41,8 @@ func captured(t *testing.T, file, operator, launch string, steps int, group stri
 		}
 	}
 	text := `{"distributedInfo":{"rank":0,"world_size":2},"deviceProperties":[{"id":0,"name":"NVIDIA H200","numSms":132}],"traceEvents":[` + strings.Join(events, ",\n") + "]}"
-	run, err := chrome.Read(strings.NewReader(text), chrome.Options{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := lift.Workload(run, lift.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Have(chrome.Read(strings.NewReader(text), chrome.Options{File: file}))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
 	return Inspect(w, nil)
 }
 
@@ -109,10 +104,7 @@ func TestLawsAreNoMeasurements(t *testing.T) {
 	if got, want := v.waitingText(&v.each[0]), "unknown, as the other ranks were not captured"; got != want {
 		t.Errorf("without a machine: %s", got)
 	}
-	m, err := machine.Load("h200:2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(machine.Load("h200:2"))(t)
 	v = Inspect(v.workload, &m)
 	law := m.Library.Time(trace.AllReduce, 2<<20, 2, 0) * 1.25 // as many channels as it takes for the bytes limit it not
 	want := fmt.Sprintf("0.0 µs to %.1f µs an iteration for ranks that were not captured", 200-1e6*law)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // steps are samples of these step times.
@@ -35,9 +36,7 @@ func TestCheckNoise(t *testing.T) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 		var b strings.Builder
-		if err := d.WriteJUnit(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.WriteJUnit(&b))
 		var suite struct {
 			Failures int `xml:"failures,attr"`
 			Cases    []struct {

@@ -22,13 +22,13 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 		Captured: d.Each()[0].A.Time,
 		Heading:  "Time of a rank",
 	}
-	numbers := cli.Table{Columns: append([]string{"run", "time", "against A"}, cli.StateNames...), OneUnit: true}
+	numbers := cli.Table{Columns: append([]string{"run", "time", "against A"}, stateNames...), OneUnit: true}
 	for at, p := range d.Each() {
 		for i, s := range []side{p.A, p.B} {
 			name := p.title() + string(rune('A'+i)) + ": " + s.Name
 			change := trace.Percent(float64(s.Time)/float64(max(1, p.A.Time)) - 1)
 			rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Note: trace.Micros(s.Time) + "  " + change, Time: s.Time, Times: s.times()})
-			numbers.Add(append([]any{name, s.Time, change}, cli.States(s.times())...)...)
+			numbers.Add(append([]any{name, s.Time, change}, states(s.times())...)...)
 			if s.run != nil && at == 0 {
 				rep.Runs = append(rep.Runs, html.Named{
 					Name: strings.TrimPrefix(name, p.title()), Time: trace.Micros(s.Time), Run: s.run, Start: s.start, Gaps: s.gaps,

@@ -45,6 +45,7 @@ func (r *Replayed) HTML() html.Report {
 		return rep
 	}
 	best, layers := r.best(), layersOf(r.workload)
+	rep.Inside = best >= 0 && r.Outcomes[best].Strategy.Inside
 	for _, i := range r.drawn(best) {
 		out := r.Outcomes[i]
 		if r.first(i, best) {

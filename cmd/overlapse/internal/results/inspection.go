@@ -229,8 +229,7 @@ func (v *Inspection) boundText(p *phasePart) string {
 		return fmt.Sprintf("unknown: none of the %s has a time; the kernels beside them take %s", cli.Counted(n, "collective"), trace.Micros(sum.Compute))
 	}
 	idle := []share{{"idle", sum.Idle}} // causes are known of the whole run
-	communicates := sum.Hidden+sum.Exposed() > 0
-	hidden := 100 * float64(sum.Hidden) / float64(max(1, sum.Hidden+sum.Exposed()))
+	hidden, communicates := hiddenPercent(sum)
 	if len(v.each) == 1 {
 		host := trace.Time(float64(sum.Idle) * v.hostShare())
 		idle = []share{{"host", host}, {"other idle time", sum.Idle - host}}

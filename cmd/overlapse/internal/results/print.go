@@ -90,10 +90,6 @@ func (r *Replayed) printVerdict(con *cli.Console, why bool) {
 
 // printRows prints the table of each phase, and returns the rows that it has.
 func (r *Replayed) printRows(con *cli.Console, fold, why bool) (shown []*Row) {
-	width := con.Width
-	if con.Wide {
-		width = 0
-	}
 	for i, phase := range r.reference.Each() {
 		of := r.sorted(fold && !why, phase)
 		none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare
@@ -101,7 +97,7 @@ func (r *Replayed) printRows(con *cli.Console, fold, why bool) (shown []*Row) {
 			continue
 		}
 		shown = append(shown, of.rows...)
-		t := r.intervals(of.rows, width, !fold)
+		t := r.intervals(con, of.rows, !fold)
 		if phase > 0 {
 			t.Title = r.Phases[i].Phase + " steps"
 		} else {
@@ -307,7 +303,11 @@ func (r *Replayed) why() (lines []string) {
 		if !row.Applies {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s", r.phased(row), row.Limit))
+		line := fmt.Sprintf("%s: %s", r.phased(row), row.Limit)
+		if hidden, ok := hiddenPercent(row.Times); ok {
+			line += fmt.Sprintf("; %.0f %% of communication is hidden", hidden)
+		}
+		lines = append(lines, line)
 		if row.Error == 0 || row.Confidence.Why == "" {
 			continue
 		}

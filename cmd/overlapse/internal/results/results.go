@@ -303,29 +303,12 @@ func (r *Replayed) judged(out engines.Outcome) judged {
 // brief drops the runs of a prediction's outcomes.
 func brief(p *verdict.Prediction) {
 	if p.Result != nil {
-		p.Outcome = p.Outcome.Brief(*p.Times)
+		p.Outcome = briefly(p.Outcome, *p.Times)
 	}
 	for i := range p.Apart {
 		brief(&p.Apart[i])
 	}
 }
-
-// Recording records the workgroups of ranks and their phases, as files and views have them.
-func Recording(ranks ...int) replay.Options {
-	return replay.Options{Level: replay.Phases, Ranks: ranks, Tiles: shownTiles, Most: shownSpans}
-}
-
-// shownTiles bounds what reports and timelines hold of one persistent kernel: a
-// lookup of half a million vectors would fill hundreds of megabytes.
-const shownTiles = 1 << 15
-
-// shownSpans bounds what files hold of one strategy unless the user chose ranks or
-// a window: a training step of 80 ms has millions of workgroups and waits, and
-// 131,072 spans are one to two megabytes of a compressed timeline.
-const shownSpans = 1 << 17
-
-// MostSpans bounds them where the user did: 100 MB of memory for one strategy.
-const MostSpans = 1 << 19
 
 // Coarse names the strategies recorded without workgroups or without their phases, and how
 // to record them.

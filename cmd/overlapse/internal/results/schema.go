@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -95,25 +94,6 @@ func spanRowOf(name string, run *trace.Run, s trace.Span) Span {
 		row.Bytes = &x.Bytes
 	}
 	return row
-}
-
-// WriteSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
-func WriteSpansJSON(w io.Writer, rows iter.Seq[Span]) error {
-	b := bufio.NewWriter(guard.JSON(w))
-	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", Version)
-	before := "\n"
-	for row := range rows {
-		text, err := json.Marshal(row)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(b, "%s%s", before, text); err != nil {
-			return err
-		}
-		before = ",\n"
-	}
-	fmt.Fprint(b, "\n]}\n")
-	return b.Flush()
 }
 
 // WriteJSON writes indented JSON.

@@ -9,10 +9,13 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A column is one of a result's rows, in CSV, on terminals, in Markdown and on pages.
@@ -44,8 +47,8 @@ func (r *Replayed) columns() []column {
 		}},
 	}
 	for i, key := range []string{"compute_ns", "transfer_ns", "waiting_ns", "copies_ns", "idle_ns", "hidden_ns"} {
-		of := func(row *Row) any { return cli.States(row.Times)[i] }
-		list = append(list, column{key, cli.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
+		of := func(row *Row) any { return states(row.Times)[i] }
+		list = append(list, column{key, stateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
 	}
 	return append(list,
 		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any {
@@ -82,6 +85,10 @@ func (r *Replayed) columns() []column {
 		}},
 		column{key: "phase", name: "steps", value: func(row *Row) any { return row.Phase }},
 		column{key: "basis", value: func(*Row) any { return r.basis() }},
+		column{name: "overlap", value: func(row *Row) any {
+			hidden, ok := hiddenPercent(row.Times)
+			return unless(!ok || !row.Applies, fmt.Sprintf("%.0f %%", hidden))
+		}},
 		column{name: "exposed", value: func(row *Row) any { return row.Exposed() }},
 		column{name: "sends", value: func(row *Row) any { return unless(!r.pipeline || !row.Applies, trace.Micros(row.Transfer)) }},
 		column{name: r.whatIf(), value: func(row *Row) any {
@@ -95,6 +102,12 @@ func (r *Replayed) columns() []column {
 			return unless(!ok || row.given(), trace.Percent(change))
 		}},
 	)
+}
+
+// hiddenPercent is the overlap rate: the share of communication that compute runs beside; ok is false where nothing communicates.
+func hiddenPercent(t overlap.Times) (percent float64, ok bool) {
+	all := t.Hidden + t.Exposed()
+	return 100 * float64(t.Hidden) / float64(max(1, all)), all > 0
 }
 
 // unless is a cell that is empty on a condition.
@@ -294,15 +307,18 @@ func (r *Replayed) table(rows []*Row) *cli.Table {
 	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool { return name == "steps" }), "exposed"))
 }
 
-// intervals is the table of a terminal of a width, 0: of any: what to change, and the interval of each around no change. chosen is that
-// the user named the strategies.
-func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *cli.Table {
-	narrow := !chosen && width > 0 && width < proseFrom
+// intervals is the table of a terminal: what to change, and the interval of each around no change; of a wide one, the overlap rate
+// too. chosen is that the user named the strategies.
+func (r *Replayed) intervals(con *cli.Console, rows []*Row, chosen bool) *cli.Table {
+	narrow := !chosen && !con.Wide && con.Width > 0 && con.Width < proseFrom
 	names := slices.DeleteFunc(r.shown(), func(name string) bool {
 		return name == "steps" || chosen && name == "strategy" || narrow && slices.Contains([]string{"±", "memory", "strategy"}, name)
 	})
 	if chosen {
 		names[0] = "strategy"
+	}
+	if con.Wide {
+		names = slices.Insert(names, slices.Index(names, "effort"), "overlap")
 	}
 	t := r.tableOf(rows, names)
 	at, x := slices.Index(t.Columns, "change")+1, axisOf(rows)
@@ -318,7 +334,7 @@ func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *cli.Table {
 
 // page is the table of a page, which has all columns.
 func (r *Replayed) page(rows []*Row) *cli.Table {
-	return r.tableOf(rows, append(append(r.shown(), cli.StateNames...), "note"))
+	return r.tableOf(rows, append(append(r.shown(), stateNames...), "overlap", "note"))
 }
 
 // shown names the first columns of every table.
@@ -356,4 +372,24 @@ func (r *Replayed) cells() map[string]func(*Row) any {
 		}
 	}
 	return cells
+}
+
+// briefly is the outcome without the spans, idle times and bytes of its run. times are those of
+// verdict.TimesOf.
+func briefly(o engines.Outcome, times overlap.Times) engines.Outcome {
+	r := o.Result
+	o.Result = &replay.Result{
+		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded,
+		Approximation: r.Approximation,
+	}
+	o.Program, o.Times = nil, &times
+	return o
+}
+
+// stateNames are the columns of what a time consists of, and States the cells.
+var stateNames = []string{"compute", "transfer", "waiting", "copies", "idle", "overlapped"}
+
+// states are the cells of StateNames.
+func states(t overlap.Times) []any {
+	return []any{t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, t.Hidden}
 }

@@ -116,7 +116,8 @@ func TestTableFits(t *testing.T) {
 	for width, points := range map[int]bool{80: false, 120: true} {
 		var out bytes.Buffer
 		r := tableRows()
-		(&cli.Console{Out: &out, Width: width}).Show(r.intervals(r.sorted(false, 0).rows, width, false))
+		con := &cli.Console{Out: &out, Width: width}
+		con.Show(r.intervals(con, r.sorted(false, 0).rows, false))
 		for _, line := range strings.Split(out.String(), "\n") {
 			if n := text.LongestLineLen(line); n > width {
 				t.Errorf("%d columns in %d: %q", n, width, line)

@@ -268,8 +268,8 @@ func (v *Inspection) printRanksOf(title string, times []overlap.Times, phase boo
 	for i, t := range times {
 		hidden, device := "", ""
 		p, ok := v.ranks[i].OverlapPercent()
-		if all := t.Hidden + t.Exposed(); phase {
-			p, ok = 100*float64(t.Hidden)/float64(max(1, all)), all > 0
+		if phase {
+			p, ok = hiddenPercent(t)
 		}
 		if ok {
 			hidden = fmt.Sprintf("%.1f %%", p)

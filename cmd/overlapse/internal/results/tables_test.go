@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/must"
 )
 
 // Kernels that would look alike show what tells them apart; those of the same name and shape
@@ -45,5 +48,51 @@ func TestBoundedLists(t *testing.T) {
 	}
 	if n := truncateList(&long); n != 5 || len(long) != maxListed {
 		t.Errorf("%d left out, %d listed", n, len(long))
+	}
+}
+
+// Texts from traces and plans are no formulas; numbers stay numbers.
+func TestWriteCSV(t *testing.T) {
+	var b strings.Builder
+	row := []any{"=1+1", "+x", "-x", "@x", "\tx", "\rx", "-0.5", "+1e3", "", "x=1", "ü="}
+	must.Do(t, WriteCSV(&b, slices.Values([][]any{{"a"}, row})))
+	if want := "a\n'=1+1,'+x,'-x,'@x,'\tx,\"'·x\",-0.5,+1e3,,x=1,ü=\n"; b.String() != want {
+		t.Errorf("got  %q\nwant %q", b.String(), want)
+	}
+}
+
+// The columns of CSV are the fields of JSON; what has no value is empty, formulas are text.
+func TestWriteTableCSV(t *testing.T) {
+	type row struct {
+		Name  string  `json:"name"`
+		Share float64 `json:"share"`
+		Time  int64   `json:"time_ns,omitempty"`
+	}
+	var b strings.Builder
+	must.Do(t, WriteTableCSV(&b, slices.Values([]row{{"=1+1", 1.0 / 3, 0}, {"a,b", -0.5, 12}})))
+	if want := "name,share,time_ns\n'=1+1,0.333333,\n\"a,b\",-0.5,12\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
+// A prediction is of a step without the profiler. Where the captures and their estimate without it do not agree on whether it came
+// true, that is said.
+func TestPredictedAgainstMeasured(t *testing.T) {
+	for _, c := range []struct {
+		predicted, with, without float64
+		want                     string
+	}{
+		{-0.10, -0.10, -0.11, "measured -11.0 % by estimate without the profiler (-10.0 % with it): within the interval. With it: B is"},
+		{-0.10, -0.10, -0.10, "measured -10.0 %: within the interval. B is"},
+		{-0.05, -0.032, -0.027, "undecided, as these differ"}, // within with it
+		{0.049, 0.082, 0.023, "undecided, as these differ"},   // on both sides
+		{0.05, -0.03, -0.02, "(-3.0 % with it): outside. With it: B is"},
+	} {
+		d := &Difference{Change: c.with, Explanation: "B is faster.", A: side{Time: 1e6}}
+		took := [2]map[string]trace.Time{{"": 1e6}, {"": trace.Time(1e6 * (1 + c.without))}}
+		d.verify(&Row{answer: answer{Strategy: "multistream", Change: c.predicted, Chance: verdict.Chance{Error: 0.02}}}, took)
+		if !strings.Contains(d.Explanation, c.want) {
+			t.Errorf("%+v: %s, want %q", c, d.Explanation, c.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -110,7 +111,7 @@ func rescaledText(r *workload.Rescaling) string {
 		return text
 	}
 	var list []string
-	bounds, shares := r.Bounds()
+	bounds, shares := boundsOf(r)
 	for _, b := range bounds {
 		if share := fmt.Sprintf("%.0f %%", 100*shares[b]); share != "0 %" {
 			list = append(list, b+" "+share)
@@ -147,4 +148,21 @@ func PrintRescaled(con *cli.Console, r *workload.Rescaling) {
 		t.Add(p.Bound, law, p.Ops, trace.Micros(p.Was), trace.Micros(p.Is), trace.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
+}
+
+// boundsOf is the share of the captured time that each part of the machine bounds, 0 to 1, largest first.
+func boundsOf(r *workload.Rescaling) (bounds []string, shares map[string]float64) {
+	shares, all := map[string]float64{}, trace.Time(0)
+	for _, p := range r.Parts {
+		if _, ok := shares[p.Bound]; !ok {
+			bounds = append(bounds, p.Bound)
+		}
+		shares[p.Bound] += float64(p.Was)
+		all += p.Was
+	}
+	for b := range shares {
+		shares[b] /= float64(max(1, all))
+	}
+	slices.SortStableFunc(bounds, func(a, b string) int { return cmp.Compare(shares[b], shares[a]) })
+	return bounds, shares
 }

@@ -1,0 +1,21 @@
+-- Tables of one process, whose GUID, of @suffix, is a process beside others; times are from @start on.
+CREATE TABLE "rocpd_string@suffix" (id INTEGER PRIMARY KEY, guid TEXT, string TEXT);
+INSERT INTO "rocpd_string@suffix" VALUES (1, 'g', 'HIP_RUNTIME_API_EXT'), (2, 'g', 'hipLaunchKernel'), (3, 'g', 'MARKER_CORE_RANGE_API'), (4, 'g', 'roctxThreadRangeA'), (5, 'g', 'MEMORY_COPY_HOST_TO_DEVICE');
+CREATE TABLE "rocpd_info_node@suffix" (id INTEGER PRIMARY KEY, guid TEXT, hostname TEXT);
+INSERT INTO "rocpd_info_node@suffix" VALUES (9, 'g', 'node1');
+CREATE TABLE "rocpd_info_process@suffix" (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, environment TEXT);
+INSERT INTO "rocpd_info_process@suffix" VALUES (80, 'g', 9, 80, '@environment');
+CREATE TABLE "rocpd_info_thread@suffix" (id INTEGER PRIMARY KEY, guid TEXT, tid INTEGER);
+INSERT INTO "rocpd_info_thread@suffix" VALUES (1, 'g', 77);
+CREATE TABLE "rocpd_info_agent@suffix" (id INTEGER PRIMARY KEY, guid TEXT, pid INTEGER, type TEXT, type_index INTEGER, name TEXT, product_name TEXT, extdata TEXT);
+INSERT INTO "rocpd_info_agent@suffix" VALUES (0, 'g', 80, 'CPU', 0, 'EPYC', '', '{}'), (2, 'g', 80, 'GPU', 1, 'gfx942', 'MI300X', '{"cu_count":304,"wave_front_size":64,"max_waves_per_cu":32,"lds_size_in_kb":64}');
+CREATE TABLE "rocpd_info_kernel_symbol@suffix" (id INTEGER PRIMARY KEY, guid TEXT, kernel_name TEXT, display_name TEXT, arch_vgpr_count INTEGER, accum_vgpr_count INTEGER);
+INSERT INTO "rocpd_info_kernel_symbol@suffix" VALUES (10, 'g', '_Z1k.kd', 'k()', 32, 4);
+CREATE TABLE "rocpd_event@suffix" (id INTEGER PRIMARY KEY, guid TEXT, category_id INTEGER, stack_id INTEGER, parent_stack_id INTEGER, correlation_id INTEGER, extdata TEXT);
+INSERT INTO "rocpd_event@suffix" VALUES (1, 'g', 1, 50, 0, 0, '{}'), (2, 'g', 0, 50, 50, 0, '{}'), (3, 'g', 3, 60, 0, 0, '{"message":"step"}'), (4, 'g', 0, 61, 0, 0, '{}');
+CREATE TABLE "rocpd_kernel_dispatch@suffix" (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, agent_id INTEGER, kernel_id INTEGER, dispatch_id INTEGER, queue_id INTEGER, stream_id INTEGER, start BIGINT, "end" BIGINT, private_segment_size INTEGER, group_segment_size INTEGER, workgroup_size_x INTEGER, workgroup_size_y INTEGER, workgroup_size_z INTEGER, grid_size_x INTEGER, grid_size_y INTEGER, grid_size_z INTEGER, region_name_id INTEGER, event_id INTEGER);
+INSERT INTO "rocpd_kernel_dispatch@suffix" VALUES (0, 'g', 9, 80, NULL, 2, 10, 1, 16, 3, @start + 100, @start + 190, 0, 512, 256, 1, 1, 1000, 1, 1, NULL, 2);
+CREATE TABLE "rocpd_memory_copy@suffix" (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, start BIGINT, "end" BIGINT, name_id INTEGER, dst_agent_id INTEGER, src_agent_id INTEGER, size INTEGER, queue_id INTEGER, stream_id INTEGER, event_id INTEGER);
+INSERT INTO "rocpd_memory_copy@suffix" VALUES (0, 'g', 9, 80, 1, @start + 200, @start + 250, 5, 2, 0, 4096, NULL, NULL, 4), (1, 'g', 9, 80, 1, NULL, 5, 5, 2, 0, 1, NULL, NULL, 4);
+CREATE TABLE "rocpd_region@suffix" (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, start BIGINT, "end" BIGINT, name_id INTEGER, event_id INTEGER);
+INSERT INTO "rocpd_region@suffix" VALUES (0, 'g', 9, 80, 1, @start + 10, @start + 20, 2, 1), (1, 'g', 9, 80, 1, @start, @start + 300, 4, 3);

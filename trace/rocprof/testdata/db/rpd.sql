@@ -1,0 +1,12 @@
+CREATE TABLE rocpd_string (id INTEGER PRIMARY KEY, string TEXT);
+INSERT INTO rocpd_string VALUES (1, ''), (2, 'hipExtModuleLaunchKernel'), (3, 'hipLaunchKernel'), (4, 'hipMemcpy'), (5, 'gemm'), (6, 'KernelExecution'), (7, 'CopyHostToDevice'), (8, 'UserMarker'), (9, 'step');
+CREATE TABLE rocpd_api (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, start INTEGER, "end" INTEGER, apiName_id INTEGER, args_id INTEGER);
+INSERT INTO rocpd_api VALUES (11, 5, 6, 1000, 1010, 2, 1), (12, 5, 6, 1020, 1030, 3, 1), (13, 5, 6, 1040, 1080, 4, 1), (14, 5, 6, 990, 1100, 8, 9);
+CREATE TABLE rocpd_op (id INTEGER PRIMARY KEY, gpuId INTEGER, queueId INTEGER, sequenceId INTEGER, start INTEGER, "end" INTEGER, description_id INTEGER, opType_id INTEGER);
+INSERT INTO rocpd_op VALUES (1, 2, 0, 0, 1050, 1060, 5, 6), (2, 2, 0, 0, 1060, 1065, 5, 6), (3, 2, 0, 0, 1070, 1079, 1, 7), (4, 2, 1, 0, 1090, 1080, 1, 6);
+CREATE TABLE rocpd_api_ops (id INTEGER PRIMARY KEY, api_id INTEGER, op_id INTEGER);
+INSERT INTO rocpd_api_ops VALUES (1, 11, 1), (2, 12, 2), (3, 13, 3);
+CREATE TABLE rocpd_kernelapi (api_ptr_id INTEGER, stream TEXT, gridX INTEGER, gridY INTEGER, gridZ INTEGER, workgroupX INTEGER, workgroupY INTEGER, workgroupZ INTEGER, groupSegmentSize INTEGER);
+INSERT INTO rocpd_kernelapi VALUES (11, '0x10', 1024, 1, 1, 256, 1, 1, 64), (12, '0x0', 7, 2, 1, 128, 1, 1, 0);
+CREATE TABLE rocpd_copyapi (api_ptr_id INTEGER, stream TEXT, size INTEGER);
+INSERT INTO rocpd_copyapi VALUES (13, '0x0', 4096);
