@@ -240,6 +240,7 @@ func TestOverlapWins(t *testing.T) {
 		{"trigger", plantest.Scattered, nil},
 		{"trigger", reduced, nil},
 		{"trigger", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 256 << 20, Gemm: 304_000, Comm: 600_000, Channels: 16}, nil},
+		{"trigger", plantest.Gathered, nil},
 		{"ideal", even, nil},
 		{"decompose", even, map[string]string{"variant": "waves"}},
 		{"decompose", plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllGather, Bytes: 256 << 20, Gemm: 900_000, Comm: 700_000, Channels: 16, Reverse: true}, map[string]string{"variant": "ring"}},

@@ -1,7 +1,9 @@
 package engines
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
@@ -143,11 +145,27 @@ func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.S
 	if err != nil {
 		return err
 	}
-	ratios, unchanged := is.ratios, urgentStreams(p) == is.urgent && sameProgram(w, is.ran, o.Result.Run)
+	ratios, unchanged, least := is.ratios, urgentStreams(p) == is.urgent && sameProgram(w, is.ran, o.Result.Run), longestGEMM(w)
 	for i, t := range o.eachTime() {
 		if i < len(ratios) {
-			t.Time, t.Noise, t.Unchanged = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1), unchanged
+			scaled := trace.Time(float64(t.Time)*ratios[i] + 0.5)
+			t.Time, t.Noise, t.Unchanged = max(scaled, min(t.Time, least)), math.Abs(1/ratios[i]-1), unchanged
 		}
 	}
 	return nil
+}
+
+// longestGEMM is the time alone of the longest GEMM of an iteration, of the iteration in which it is shortest; 0 without one. A
+// simulation that is longer is not scaled below it: what is wrong with a collective, say, is not wrong with a GEMM (rule L6).
+func longestGEMM(w *workload.Workload) trace.Time {
+	longest := map[int32]trace.Time{} // by iteration
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Step >= 0 && op.Shape.Kind == workload.GEMM {
+			longest[op.Step] = max(longest[op.Step], op.DurAlone())
+		}
+	}
+	if len(longest) == 0 {
+		return 0
+	}
+	return slices.Min(slices.Collect(maps.Values(longest)))
 }

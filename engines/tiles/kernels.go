@@ -18,9 +18,7 @@ func (x *trackedSide) gemm() *program.Kernel {
 	shape := x.pl.GridOf(op, op.DurAlone())
 	read := shape.Read * bypass(x.pl, op)
 	k := x.pl.KernelOf(op, shape)
-	if x.first && x.queue == "auto" {
-		k.CommShare = x.queueShare(x.entries(intensity(x.pl, op)))
-	}
+	x.limit(k)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		work, post := plan.Compute(shape.Time, read, 0), plan.Signal(x.left[x.Me], "tracked")
 		if i >= x.remote() {
@@ -40,6 +38,13 @@ func (x *trackedSide) gemm() *program.Kernel {
 		return append(buf, work, post)
 	}
 	return k
+}
+
+// limit sets the share of memory that transfers may take beside the pair's GEMM.
+func (x *trackedSide) limit(k *program.Kernel) {
+	if x.first && x.queue == "auto" {
+		k.CommShare = x.queueShare(x.entries(x.intensity(x.Pair)))
+	}
 }
 
 // burst is the time in which the tiles of a wave, computed at once, write their output, at
@@ -98,8 +103,6 @@ func (x *trackedSide) transfers() *program.Kernel {
 	if x.ring.direct {
 		last = 1
 	}
-	bytes := float64(x.Pair.Coll.Bytes) / float64(x.n*x.blocks)
-	rate := x.pl.Machine.Engines.Rate.Or(x.pl.Machine.Fabric.Egress.Value)
 	return x.beside("triggered transfers", last*x.blocks, func(wg int, buf []program.Phase) []program.Phase {
 		stage, block := 1+wg/x.blocks, wg%x.blocks
 		buf = append(buf, plan.Await(x.counter(x.Me, stage, block), x.complete(stage, block)))
@@ -109,13 +112,21 @@ func (x *trackedSide) transfers() *program.Kernel {
 			}
 			return buf
 		}
-		if x.bursts { // at the memory's rate, ahead of the link (rule K11)
-			buf = append(buf, plan.Compute(0, bytes, 0))
-		}
-		put := plan.PutTo(x.Ranks[x.next], bytes, x.counter(x.next, stage+1, block))
-		put.Time, put.DMA, put.Held, put.Update, put.Mark = plan.Duration(bytes/rate), true, x.bursts, x.adds(), ""
-		return append(buf, put)
+		return x.send(x.next, x.counter(x.next, stage+1, block), x.bursts, buf)
 	})
+}
+
+// send is the transfer of a block to another rank by a DMA engine, and its count there. A triggered one may read in a burst,
+// at the memory's rate and ahead of the link (rule K11).
+func (x *trackedSide) send(to int, arrived program.Flag, burst bool, buf []program.Phase) []program.Phase {
+	bytes := float64(x.Pair.Coll.Bytes) / float64(x.n*x.blocks)
+	if burst {
+		buf = append(buf, plan.Compute(0, bytes, 0))
+	}
+	put := plan.PutTo(x.Ranks[to], bytes, arrived)
+	rate := x.pl.Machine.Engines.Rate.Or(x.pl.Machine.Fabric.Egress.Value)
+	put.Time, put.DMA, put.Held, put.Update, put.Mark = plan.Duration(bytes/rate), true, burst, x.adds(), ""
+	return append(buf, put)
 }
 
 // unlimited means no threshold: half of the queue, so that transfers and compute alternate.
@@ -152,8 +163,25 @@ func (t *tracker) queueShare(entries int) float64 {
 	return min(1, float64(entries)/t.pl.Machine.GPU.QueueEntries())
 }
 
-// intensity is the share of the memory's rate that a GEMM uses when it runs alone. All
+// gemmOf is the pair's GEMM on its first rank.
+func (t *tracker) gemmOf(p *plan.Pair) *workload.Op {
+	if starts(p.Pair) {
+		return &t.pl.Workload.Ops[p.Second[0]]
+	}
+	return &t.pl.Workload.Ops[p.First[0]]
+}
+
+// intensity is the share of the memory's rate that a pair's GEMM uses when it runs alone. All
 // its stages have the same intensity.
+func (t *tracker) intensity(p *plan.Pair) float64 {
+	op := t.gemmOf(p)
+	if starts(p.Pair) {
+		return t.pl.Laws().MemoryLoad(op)
+	}
+	return intensity(t.pl, op)
+}
+
+// intensity is that of a GEMM whose output bypasses the last-level cache.
 func intensity(pl *plan.Planner, op *workload.Op) float64 {
 	bypassed := *op
 	bypassed.Read *= bypass(pl, op)
@@ -187,11 +215,11 @@ func bypass(pl *plan.Planner, op *workload.Op) float64 {
 func (t *tracker) note() {
 	g := &t.pl.Machine.GPU
 	for i := range t.pl.Pairs {
-		op := &t.pl.Workload.Ops[t.pl.Pairs[i].First[0]]
+		op := t.gemmOf(&t.pl.Pairs[i])
 		if op.Read+op.Write == 0 { // of unknown size
 			continue
 		}
-		share := intensity(t.pl, op)
+		share := t.intensity(&t.pl.Pairs[i])
 		does := "and waits behind bursts of transfers, which may fill the memory's queue (arbitration=mca limits them)"
 		if t.first {
 			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue",

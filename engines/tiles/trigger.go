@@ -15,11 +15,13 @@ import (
 // Strategy trigger
 //
 // Trigger models hardware that tracks a GEMM's stores and starts DMA transfers
-// of completed blocks (T3, ASPLOS'24).
+// of completed blocks, or tracks gathered blocks and starts the GEMM's workgroups that
+// read them (T3, ASPLOS'24).
 
 // Trigger is a GEMM whose stores are counted in memory; the last store of a block starts
 // its transfer (T3 section 4, rules K1, K2, K3, K5, K7, K8, K9, K10 and K11). On a fully connected fabric each part is
-// stored to the rank whose it is, without transfers (T3 section 7.1, rule K12).
+// stored to the rank whose it is, without transfers (T3 section 7.1, rule K12). Behind an all-gather
+// the blocks that arrive start the GEMM's workgroups (T3 section 7.2, rule K13).
 //
 //	ring       1          2          3          4 (own)     direct
 //	GEMM |stores →   |writes    |writes    |writes    |     |stores → to all                |writes (own)|
@@ -34,7 +36,7 @@ var Trigger = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"},
-			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls",
+			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls, and for what is gathered before a GEMM on a mesh",
 		},
 		{
 			Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"},
@@ -59,13 +61,20 @@ func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string
 	if why := noLinks(pl); why != "" {
 		return nil, why
 	}
-	none := "no kernel followed by a reduce-scatter, an all-reduce, an all-gather or an all-to-all was found"
-	why = pl.Serve(none, func(p *workload.Pair) (bool, string) { return triggers(pl, p, v["mapping"]) })
+	why = "no kernel was found before a reduce-scatter, an all-reduce, an all-gather or an all-to-all, and none behind an all-gather"
+	for _, d := range []workload.Direction{workload.ComputeThenCollective, workload.CollectiveThenCompute} {
+		why = pl.Serve(why, func(p *workload.Pair) (bool, string) {
+			if p.Direction != d {
+				return false, ""
+			}
+			return triggers(pl, p, v["mapping"])
+		})
+	}
 	if why != "" {
 		return nil, why
 	}
 	t := tracker{
-		pl: pl, direct: v["mapping"] == "direct", first: v["arbitration"] == "mca", queue: v["queue"], tracked: v.Int("entries"),
+		pl: pl, mapping: v["mapping"], first: v["arbitration"] == "mca", queue: v["queue"], tracked: v.Int("entries"),
 		bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{},
 	}
 	t.note()
@@ -76,28 +85,44 @@ func planTrigger(pl *plan.Planner, v plan.Values) (emit plan.Emitter, why string
 // adds reports whether the collective adds data of the ranks.
 func adds(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || op == trace.AllReduce }
 
+// starts reports whether what a collective gathers starts the workgroups of the pair's GEMM.
+func starts(p *workload.Pair) bool { return p.Direction == workload.CollectiveThenCompute }
+
 // triggers reports whether the strategy serves a pair; why is the reason if the operation
 // matches but something is missing.
 func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why string) {
-	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
+	if p.Collective < 0 {
 		return false, ""
 	}
 	joined := []machine.Topology{machine.Switch, machine.Mesh}
-	switch op := pl.Workload.Collectives[p.Collective].Op; {
+	op, tracked := pl.Workload.Collectives[p.Collective].Op, p.First
+	if starts(p) {
+		tracked = p.Second
+	}
+	switch {
+	case starts(p) && op == trace.AllToAll:
+		return false, "an all-to-all comes before its kernel here, and only an all-gather's blocks start workgroups: no other pair was found"
+	case starts(p) && op != trace.AllGather, !adds(op) && op != trace.AllGather && op != trace.AllToAll:
+		return false, ""
+	case len(p.First) < 2:
+		return false, fmt.Sprintf("the %s has one rank, which sends nothing", op)
 	case op == trace.AllToAll && mapping == "ring":
 		return false, "an all-to-all has nothing to pass around a ring"
 	case (op == trace.AllToAll || mapping == "direct") && !slices.Contains(joined, pl.Machine.Fabric.Topology):
 		return false, "what is stored directly needs a switch or a link between any two GPUs"
-	case adds(op) || op == trace.AllGather || op == trace.AllToAll:
-	default:
-		return false, ""
+	case starts(p) && p.Experts > 1:
+		return false, fmt.Sprintf("which workgroups of %s read a gathered row depends on its experts: a tracker cannot know it beforehand",
+			trace.Short(pl.Workload.Ops[tracked[0]].Name))
 	}
-	for _, id := range p.First {
-		if first := &pl.Workload.Ops[id]; first.Tiling.Tiles < len(p.First) {
-			return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", first.Name)
+	for _, id := range tracked {
+		switch first := &pl.Workload.Ops[id]; {
+		case first.Tiling.Tiles == 0:
+			return false, fmt.Sprintf("the tiles of %s are not known", trace.Short(first.Name))
+		case first.Tiling.Tiles < len(p.First):
+			return false, fmt.Sprintf("%s has %d tiles, fewer than the %d ranks", trace.Short(first.Name), first.Tiling.Tiles, len(p.First))
 		}
 	}
-	if pl.Workload.Collectives[p.Collective].Op == trace.AllToAll { // tiles are stored where copies between would put them (rule U1)
+	if op == trace.AllToAll { // tiles are stored where copies between would put them (rule U1)
 		why = nothingBetween(pl, p, func(op *workload.Op) bool { return op.Kind == trace.Copy })
 		return why == "", why
 	}
@@ -107,10 +132,10 @@ func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why 
 
 // tracker plans the pairs of one program.
 type tracker struct {
-	pl     *plan.Planner
-	direct bool   // parts are stored to the rank whose they are
-	first  bool   // compute first
-	queue  string // entries up to which transfers are issued then
+	pl      *plan.Planner
+	mapping string // as given by the user; see sendsDirectly
+	first   bool   // compute first
+	queue   string // entries up to which transfers are issued then
 	// the tracker's entries: the most blocks of a chunk's transfer
 	tracked int
 	// the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
@@ -121,34 +146,31 @@ type tracker struct {
 // A ring is what the ranks of one pair share. Stages count from 0: in stage s
 // rank i computes chunk i+1+s and sends it to rank i-1; the last is its own.
 // Before an all-gather the whole output is one stage, and s counts the hops. Stored directly, the tiles for the others come
-// first, one for each of them in turn, and the rank's own last.
+// first, one for each of them in turn, and the rank's own last. Behind an all-gather chunk i+s is what comes in stage s.
 type ring struct {
 	n        int // ranks
 	gather   bool
 	direct   bool
+	consumes bool                 // the GEMM reads what is gathered
 	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
 	stages   plan.Cut             // of the GEMM's tiles
 	blocks   int                  // blocks of a chunk, tracked separately
-	left     []program.Flag       // by rank: remote tiles computed
+	left     []program.Flag       // by rank: remote tiles computed; behind an all-gather: its buffer may be written
 	counters [][]program.Flag     // by rank, stage·blocks + block: stores and transfers seen
 	gathered *workload.Collective // second half of an all-reduce
 }
 
 func (t *tracker) ring(p *plan.Pair) *ring {
 	return t.rings.Of(p.Index, func() *ring {
-		first, n := &t.pl.Workload.Ops[p.First[0]], len(p.First)
-		shape := t.pl.GridOf(first, first.DurAlone())
-		ranks := t.pl.RanksOf(p.Coll)
-		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, direct: t.direct || p.Coll.Op == trace.AllToAll}
-		c, _ := plan.CoverOf(first)
-		g.splits, g.stages = max(1, c.Splits), plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}
-		if g.gather {
-			g.stages.Parts = 1
+		ranks, n := t.pl.RanksOf(p.Coll), len(p.First)
+		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, direct: t.sendsDirectly(p), consumes: starts(p.Pair)}
+		if g.consumes {
+			g.blocks = min(t.tracked, panelsOf(&t.pl.Workload.Ops[p.Second[0]], n))
+			g.left = t.pl.FlagOfEach(ranks, "rank %d's buffer free")
+		} else {
+			t.cut(g, &t.pl.Workload.Ops[p.First[0]])
+			g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
 		}
-		if g.blocks = min(t.tracked, max(1, g.stages.N/g.stages.Parts)); g.direct {
-			g.blocks = 1 // no transfer waits for one
-		}
-		g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
 		g.counters = t.pl.FlagsAbout(ranks, n*g.blocks, 0, 1, func(rank int32, i int) string {
 			return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
 		})
@@ -158,6 +180,27 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 		}
 		return g
 	})
+}
+
+// sendsDirectly reports whether a rank sends each part to the rank that needs it, and nothing is passed on.
+func (t *tracker) sendsDirectly(p *plan.Pair) bool {
+	if t.mapping == "auto" && starts(p.Pair) {
+		return t.pl.Machine.Fabric.Topology == machine.Mesh && !acrossNodes(t.pl, p.Pair)
+	}
+	return t.mapping == "direct" || p.Coll.Op == trace.AllToAll
+}
+
+// cut divides the tiles of a GEMM whose stores are tracked into stages and blocks.
+func (t *tracker) cut(g *ring, op *workload.Op) {
+	shape := t.pl.GridOf(op, op.DurAlone())
+	c, _ := plan.CoverOf(op)
+	g.splits, g.stages = max(1, c.Splits), plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: g.n}
+	if g.gather {
+		g.stages.Parts = 1
+	}
+	if g.blocks = min(t.tracked, max(1, g.stages.N/g.stages.Parts)); g.direct {
+		g.blocks = 1 // no transfer waits for one
+	}
 }
 
 // of returns the stage and the block of the i-th tile.
@@ -215,7 +258,7 @@ func (g *ring) complete(stage, block int) int64 {
 }
 
 func (g *ring) counter(rank, stage, block int) program.Flag {
-	if g.direct {
+	if g.direct && !g.consumes {
 		stage, block = 0, 0
 	}
 	return g.counters[rank][stage*g.blocks+block]
@@ -234,6 +277,11 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	x := &trackedSide{r.SideOf(p), t, t.ring(p), 0}
 	x.next = (x.Me + x.n - 1) % x.n
 	c, l := x.CommStream(x.Compute, x.Comm), t.pl.Machine.Launch
+	if x.consumes {
+		x.consume(c)
+		x.End(c)
+		return
+	}
 
 	gap := r.WriteFills(x.On, p.FillsBefore[r.ID], x.Gap)
 	begun := t.pl.Program.NewFlag(x.Compute.Name + " launched")
