@@ -36,7 +36,8 @@ var Trigger = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"},
-			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls, and for what is gathered before a GEMM on a mesh",
+			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls, " +
+				"and for what is gathered before a GEMM on a mesh",
 		},
 		{
 			Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"},
@@ -101,7 +102,8 @@ func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why 
 	}
 	switch {
 	case starts(p) && op == trace.AllToAll:
-		return false, "an all-to-all comes before its kernel here, and only an all-gather's blocks start workgroups: no other pair was found"
+		return false, "an all-to-all comes before its kernel here, and only an all-gather's blocks start workgroups: " +
+			"no other pair was found"
 	case starts(p) && op != trace.AllGather, !adds(op) && op != trace.AllGather && op != trace.AllToAll:
 		return false, ""
 	case len(p.First) < 2:
