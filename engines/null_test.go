@@ -177,3 +177,20 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 		}
 	}
 }
+
+// One rank of two, of which the other is its image, takes as long on a machine of more GPUs.
+func TestMoreGPUsThanRanks(t *testing.T) {
+	run := must.Have(format.Open("../samples/ddp-step/rank0.json.gz", format.Options{}))(t)
+	w := must.Have(lift.Workload(run, lift.Options{}))(t)
+	if w.World != 2 || w.Captured != 1 {
+		t.Fatalf("%d of %d ranks", w.Captured, w.World)
+	}
+	var times []float64
+	for _, gpus := range []int{2, 4} {
+		outs := must.Have(engines.Compare(w, plantest.H200(t, gpus), enginetest.MustParse(t, "bulk"), plan.Scenario{}, replay.Options{Like: true}, nil))(t)
+		times = append(times, float64(outs[0].Expected))
+	}
+	if times[0] == 0 || math.Abs(times[1]/times[0]-1) > 0.01 {
+		t.Errorf("%.0f ns on as many GPUs, %.0f ns on four", times[0], times[1])
+	}
+}

@@ -24,7 +24,7 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 			}
 		}
 		for i := range c.each {
-			for r, like := range run.Like {
+			for r, like := range run.Like[:w.World] { // the machine may have more GPUs
 				c.began[i][r], c.work[i][r] = c.began[i][like], c.work[i][like]
 			}
 		}

@@ -34,14 +34,13 @@ func Pinned(w *workload.Workload, m *machine.Machine) *workload.Workload {
 	if !slices.Contains(pinned, true) {
 		return w
 	}
-	p := withoutWaits(w, func(id int32) bool { return pinned[id] })
+	p := withoutWaits(w, func(id int32, _ workload.HostSync) bool { return pinned[id] })
 	p.Scale = scale
 	return p
 }
 
-// withoutWaits is a copy of a workload without the waits of hosts that follow the issue of some operations, as calls that copy and
-// wait have them.
-func withoutWaits(w *workload.Workload, of func(id int32) bool) *workload.Workload {
+// withoutWaits is a copy of a workload without some waits of hosts, each behind the issue of an operation.
+func withoutWaits(w *workload.Workload, goes func(behind int32, wait workload.HostSync) bool) *workload.Workload {
 	p := w.Copy()
 	p.Hosts = slices.Clone(w.Hosts)
 	for rank, h := range p.Hosts {
@@ -51,7 +50,7 @@ func withoutWaits(w *workload.Workload, of func(id int32) bool) *workload.Worklo
 		host := *h
 		host.Syncs = nil
 		for i, n := range w.IssuedBefore(rank) {
-			if n == 0 || !of(w.Ranks[rank][h.Order[n-1]]) {
+			if n == 0 || !goes(w.Ranks[rank][h.Order[n-1]], h.Syncs[i]) {
 				host.Syncs = append(host.Syncs, h.Syncs[i])
 			}
 		}
@@ -87,9 +86,10 @@ func Ahead(w *workload.Workload, batch bool) *workload.Workload {
 	if !slices.ContainsFunc(ranks, func(a *ahead) bool { return a.copies != nil }) {
 		return w
 	}
-	w = withoutWaits(w, func(id int32) bool { // the line for it copies without one
-		_, moves := ranks[w.Ops[id].Rank].copies[id]
-		return moves
+	// The line for it copies without waiting. A call that copies and waits itself stays: how much of it prepares the copy is not known.
+	w = withoutWaits(w, func(behind int32, wait workload.HostSync) bool {
+		_, moves := ranks[w.Ops[behind].Rank].copies[behind]
+		return moves && wait.Start > w.Ops[behind].Issued
 	})
 	e, rows := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps), Collectives: slices.Clone(w.Collectives)}, make([]int32, len(w.Ops))
 	for i := range e.Collectives {
