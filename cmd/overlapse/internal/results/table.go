@@ -386,10 +386,10 @@ func briefly(o engines.Outcome, times overlap.Times) engines.Outcome {
 	return o
 }
 
-// stateNames are the columns of what a time consists of, and States the cells.
+// stateNames are the columns of what a time consists of; states has the cells.
 var stateNames = []string{"compute", "transfer", "waiting", "copies", "idle", "overlapped"}
 
-// states are the cells of StateNames.
+// states are the cells of the columns stateNames.
 func states(t overlap.Times) []any {
 	return []any{t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, t.Hidden}
 }
