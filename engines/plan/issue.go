@@ -194,7 +194,7 @@ func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	}
 }
 
-// capturedTimes are those of what an operation stands for, of which an edit may have moved it.
+// capturedTimes are the captured start and end of what an operation stands for; an edit may have moved the operation itself.
 func capturedTimes(w *workload.Workload, op *workload.Op) (start, end trace.Time) {
 	if w.Origins == nil {
 		return op.Start, op.End
